@@ -1,0 +1,44 @@
+# Everything here sets itself up in .venv on a machine with Python 3.11 and pip.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: demo test check bench docs clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(READY)  ## plan a mark and draw what it costs
+	mkdir -p out
+	powermark plan --n-tokens 50 --alpha .05 --power .95
+	powermark plan --n-tokens 200 --alpha 1e-3 --power .95 --edit-rate .1
+	powermark curve --over power --n-tokens 50 --alpha .05 --power .95 --plot out/tradeoff.svg
+	@echo "picture: out/tradeoff.svg"
+
+test: $(READY)  ## all tests, on all cores, with full coverage
+	pytest -n auto --cov --cov-report=term
+
+check: $(READY)  ## lint, format, types, import contracts, generated docs
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	cog --check -c README.md docs/cli.md
+
+bench: $(READY)  ## speeds that are promised
+	python -m benchmarks.plan
+
+docs: $(READY)  ## regenerate what the docs show of real output
+	cog -r -c README.md docs/cli.md
+	mkdir -p docs/figures
+	powermark curve --over power --points 60 --n-tokens 50 --alpha .05 --power .95 \
+	  --plot docs/figures/tradeoff.svg > /dev/null
+	powermark reproduce fig-roots -o docs/figures
+	powermark reproduce table-hypergeometric -o docs/figures
+
+clean:
+	rm -rf .venv out

@@ -1,0 +1,70 @@
+"""Power-calibrated LLM text watermarking.
+
+From (how long, how sure, how much editing, how much quality loss) to a watermark design, with
+exact statistics. Start with :func:`plan`; every formula of the paper is in :mod:`powermark.theory`.
+
+Names are loaded on first use, so that ``import powermark`` stays fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from powermark.version import __version__
+
+if TYPE_CHECKING:
+    from powermark.calibration.design import Design, evaluate
+    from powermark.calibration.edits import Edits
+    from powermark.calibration.frontier import branch_intersection, frontier
+    from powermark.calibration.plan import Plan, plan
+    from powermark.calibration.signal import BetaMixture, Dirichlet, PlugIn, SignalModel
+    from powermark.errors import (
+        FileProblem,
+        Infeasible,
+        InvalidInput,
+        MissingExtra,
+        PowermarkError,
+    )
+
+__all__ = [
+    "BetaMixture",
+    "Design",
+    "Dirichlet",
+    "Edits",
+    "FileProblem",
+    "Infeasible",
+    "InvalidInput",
+    "MissingExtra",
+    "Plan",
+    "PlugIn",
+    "PowermarkError",
+    "SignalModel",
+    "__version__",
+    "branch_intersection",
+    "evaluate",
+    "frontier",
+    "plan",
+]
+
+_HOME = {
+    "powermark.calibration.design": ("Design", "evaluate"),
+    "powermark.calibration.edits": ("Edits",),
+    "powermark.calibration.frontier": ("branch_intersection", "frontier"),
+    "powermark.calibration.plan": ("Plan", "plan"),
+    "powermark.calibration.signal": ("BetaMixture", "Dirichlet", "PlugIn", "SignalModel"),
+    "powermark.errors": (
+        "FileProblem",
+        "Infeasible",
+        "InvalidInput",
+        "MissingExtra",
+        "PowermarkError",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'powermark' has no attribute {name!r}")

@@ -1,0 +1,68 @@
+"""One validator per kind of quantity, one shape of message: "name must be in DOMAIN; got X."."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from powermark.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+
+def in_interval(
+    name: str, value: ArrayLike, low: float, high: float, *, closed: str = "neither"
+) -> Array:
+    """Return ``value`` as float64 if every element lies between ``low`` and ``high``.
+
+    ``closed`` is ``"neither"``, ``"low"``, ``"high"`` or ``"both"``; nan is never inside.
+    """
+    try:
+        x = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be a number; got {value!r}.") from None
+    smallest, largest = (float(x), float(x)) if x.ndim == 0 else _extremes(x)
+    above = smallest >= low if closed in ("low", "both") else smallest > low
+    below = largest <= high if closed in ("high", "both") else largest < high
+    if not (above and below):
+        left = "[" if closed in ("low", "both") else "("
+        right = "]" if closed in ("high", "both") else ")"
+        worst = largest if above else smallest
+        raise InvalidInput(f"{name} must be in {left}{low:g}, {high:g}{right}; got {worst:g}.")
+    return x
+
+
+def _extremes(x: Array) -> tuple[float, float]:
+    """Smallest and largest element, nan if there is one; an empty array passes every check."""
+    return (float(x.min()), float(x.max())) if x.size else (np.inf, -np.inf)
+
+
+def open_unit(name: str, value: ArrayLike) -> Array:
+    """Check a quantity that lives strictly between 0 and 1: gamma, alpha, power."""
+    return in_interval(name, value, 0.0, 1.0)
+
+
+def unit(name: str, value: ArrayLike) -> Array:
+    """Check a quantity that lives in [0, 1]: a probability, a mass, a share."""
+    return in_interval(name, value, 0.0, 1.0, closed="both")
+
+
+def positive(name: str, value: ArrayLike) -> Array:
+    """Check a strictly positive, finite quantity."""
+    return in_interval(name, value, 0.0, np.inf)
+
+
+def logit_bias(value: ArrayLike) -> Array:
+    """Check delta: at least 0, and at most 700 so that exp(delta) stays a float."""
+    return in_interval("delta", value, 0.0, 700.0, closed="both")
+
+
+def count(name: str, value: ArrayLike, *, at_least: int = 1) -> Array:
+    """Check whole numbers that are at least ``at_least``; returned as float64 for the formulas."""
+    x = in_interval(name, value, at_least, np.inf, closed="low")
+    broken = float(x) % 1.0 if x.ndim == 0 else float(np.max(x % 1.0, initial=0.0))
+    if broken:
+        raise InvalidInput(
+            f"{name} must be a whole number; got {np.ravel(x)[np.argmax(x % 1.0)]:g}."
+        )
+    return x
