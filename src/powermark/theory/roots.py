@@ -1,0 +1,33 @@
+"""Roots of increasing functions, elementwise and always bracketed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import optimize
+from scipy.optimize import elementwise
+
+from powermark.checks import Array
+
+
+def bracketed_root(function: Callable[..., Array], low: Array, high: Array, *args: Array) -> Array:
+    """Solve ``function(x, *args) = 0`` on [low, high]: Chandrupatla's method, Brent's for scalars.
+
+    The callers prove that ``function`` increases and changes sign on the bracket, so failing to
+    converge is a defect of powermark and not of the input: it raises, and never returns nan.
+    """
+    if low.ndim == 0:
+        scalar = optimize.brentq(
+            lambda x: float(function(x, *args)),
+            float(low),
+            float(high),
+            xtol=1e-300,
+            rtol=1e-15,
+            maxiter=2000,  # a double root, as at the maximum of the KL, is reached by bisection
+        )
+        return np.asarray(scalar)
+    result = elementwise.find_root(function, (low, high), args=args, tolerances={"xrtol": 1e-15})
+    if not np.all(result.success):
+        raise ArithmeticError("a bracketed root search did not converge; please report this.")
+    return np.asarray(result.x)
