@@ -1,0 +1,192 @@
+"""A design and what it gives: the forward direction, from (gamma, delta, n, alpha) to numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from powermark.calibration.edits import Edits
+from powermark.calibration.signal import PlugIn, SignalModel
+from powermark.checks import count, in_interval, logit_bias, open_unit
+from powermark.errors import InvalidInput
+from powermark.signature import signature
+from powermark.theory.bounds import efficiency, information_limit
+from powermark.theory.power import (
+    beta_binomial_power,
+    binomial_tail,
+    critical_count,
+    normal_power,
+    z_critical_count,
+)
+
+Test = Literal["exact", "z"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """One (gamma, delta) at one length and level, and everything that follows from it.
+
+    ``size`` and ``power`` are those of the test that really runs: reject when at least
+    ``critical_count`` of ``n_tokens`` scored tokens are green. ``normal_power`` is what the
+    paper's Eq. (1) says of the same design. ``efficiency`` is measured at the level the test
+    really has, where that is above ``alpha``.
+    """
+
+    gamma: float
+    delta: float
+    n_tokens: int
+    alpha: float
+    gamma_prime: float
+    kl: float
+    critical_count: int
+    size: float
+    power: float
+    normal_power: float
+    information_limit: float
+    efficiency: float
+    edit_rate: float | None
+    survival: float | None
+    removal: float | None
+    attacked_power: float | None
+    context_width: int
+    variance_inflation: float
+    test: Test
+    signal: str
+    signature: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that the command line prints and the web answers with."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        """Return a small table."""
+        return table(self.rows()) + f"\n{self.signature}"
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return (name, value, remark) for people to read."""
+        above = " (exceeds alpha)" if self.size > self.alpha else ""
+        rows = [
+            ("gamma", f"{self.gamma:.4f}", "green share of the vocabulary"),
+            ("delta", f"{self.delta:.3f}", "bias on green logits"),
+            ("kl", f"{self.kl:.4f}", f"nats per token; {self.efficiency:.0%} efficient"),
+            ("power", f"{self.power:.4f}", f"normal approximation: {self.normal_power:.4f}"),
+            ("size", f"{self.size:.3g}", f"exact; alpha = {self.alpha:g}{above}"),
+            ("critical_count", f"{self.critical_count}", f"green of {self.n_tokens} scored tokens"),
+            ("gamma_prime", f"{self.gamma_prime:.4f}", f"green rate under the mark, {self.signal}"),
+        ]
+        if self.attacked_power is not None:
+            survives = f"{self.survival:.1%} of positions keep their signal"
+            rows.insert(4, ("attacked_power", f"{self.attacked_power:.4f}", survives))
+        return rows
+
+
+def evaluate(
+    gamma: float,
+    delta: float,
+    *,
+    n_tokens: int,
+    alpha: float,
+    signal: SignalModel | None = None,
+    edits: Edits | None = None,
+    variance_inflation: float = 1.0,
+    test: Test = "exact",
+) -> Design:
+    """Return what a design gives: green rate, KL, critical count, exact size and power.
+
+    Parameters
+    ----------
+    gamma, delta
+        Green share and logit bias.
+    n_tokens
+        Tokens *scored*: after repeats, prompt and special tokens are left out.
+    alpha
+        Level; the exact test's size never exceeds it.
+    signal
+        What the mark does on your model; the plug-in by default.
+    edits
+        What happens to texts before they are tested; gives ``attacked_power``.
+    variance_inflation
+        Overdispersion c of green counts, on top of the signal's own.
+    test
+        ``"exact"``, or ``"z"`` for the paper's z-test, whose size may exceed alpha.
+
+    Examples
+    --------
+    >>> design = evaluate(0.5, 2.0, n_tokens=50, alpha=0.05)
+    >>> design.critical_count, round(design.kl, 3), round(design.efficiency, 2)
+    (32, 0.328, 0.18)
+    """
+    gamma, delta = float(open_unit("gamma", gamma)), float(logit_bias(delta))
+    n, alpha = int(count("n_tokens", n_tokens)), float(open_unit("alpha", alpha))
+    in_interval("variance_inflation", variance_inflation, 1.0, max(n, 1.0 + 1e-9), closed="low")
+    if test not in get_args(Test):
+        raise InvalidInput(f"test must be one of {get_args(Test)}; got {test!r}.")
+    signal, edits = signal or PlugIn(), edits or Edits()
+    rate, kl = float(signal.green_rate(gamma, delta)), float(signal.kl(gamma, delta))
+    k = int(
+        critical_count(n, gamma, alpha) if test == "exact" else z_critical_count(n, gamma, alpha)
+    )
+    size = float(binomial_tail(n, k, gamma))
+    c = total_inflation(signal, n, gamma, delta, variance_inflation)
+    power = float(beta_binomial_power(n, k, rate, c))
+    limit_level = max(alpha, size)
+    return Design(
+        gamma=gamma,
+        delta=delta,
+        n_tokens=n,
+        alpha=alpha,
+        gamma_prime=rate,
+        kl=kl,
+        critical_count=k,
+        size=size,
+        power=power,
+        normal_power=float(normal_power(gamma, rate, n, alpha, c)),
+        information_limit=float(information_limit(n, limit_level, power)),
+        efficiency=float(efficiency(n, limit_level, power, kl)) if kl > 0.0 else 0.0,
+        edit_rate=edits.edit_rate,
+        survival=edits.surviving_share(n) if edits else None,
+        removal=edits.removal,
+        attacked_power=edits.attacked_power(n, k, gamma, rate, c) if edits else None,
+        context_width=edits.context_width,
+        variance_inflation=c,
+        test=test,
+        signal=signal.name,
+        signature=signature(
+            "design",
+            test="binom" if test == "exact" else "z",
+            signal=signal.name,
+            g=gamma,
+            d=delta,
+            n=n,
+            a=alpha,
+            c=c if c != 1.0 else None,
+            **edit_parts(edits),
+        ),
+    )
+
+
+def total_inflation(
+    signal: SignalModel, n: int, gamma: float, delta: float, variance_inflation: float
+) -> float:
+    """Add the overdispersion of the signal and the user's own; at most just below n."""
+    c = signal.variance_inflation(n, gamma, delta) + variance_inflation - 1.0
+    return min(c, 1.0 + 0.999999 * (n - 1))
+
+
+def edit_parts(edits: Edits) -> dict[str, float | None]:
+    """Signature parts of what happens to texts; nothing where nothing does."""
+    return {
+        "edit": edits.edit_rate,
+        "survival": edits.survival,
+        "removal": edits.removal,
+        "h": edits.context_width if edits and edits.survival is None else None,
+    }
+
+
+def table(rows: list[tuple[str, str, str]]) -> str:
+    """Align (name, value, remark) rows as plain text."""
+    name_width = max(len(name) for name, _, _ in rows)
+    value_width = max(len(value) for _, value, _ in rows)
+    lines = [f"{name:<{name_width}}  {value:>{value_width}}  {more}" for name, value, more in rows]
+    return "\n".join(line.rstrip() for line in lines)

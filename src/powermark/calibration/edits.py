@@ -1,0 +1,111 @@
+"""Edited texts: how much of the mark survives, and the power that is left.
+
+A scored position carries signal only if its token and the ``context_width`` tokens before it are
+untouched. Three ways to say what happens to a text:
+
+``edit_rate``  each token is rewritten independently with this probability; a position survives
+               with probability ``(1 - edit_rate)^(context_width + 1)``, and neighbours together.
+``survival``   exactly this share of the scored positions keeps its signal.
+``removal``    one contiguous share f of the text is replaced (paper, Appendix B.7); the
+               ``context_width`` positions after the block lose their context too.
+
+Positions without signal are green with probability gamma, as in any foreign text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from powermark.checks import Array, count, in_interval
+from powermark.errors import InvalidInput
+from powermark.theory.power import beta_binomial_power
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edits:
+    """What readers do to a text; at most one of the three rates is set."""
+
+    edit_rate: float | None = None
+    survival: float | None = None
+    removal: float | None = None
+    context_width: int = 1
+
+    def __post_init__(self) -> None:
+        given = [k for k in ("edit_rate", "survival", "removal") if getattr(self, k) is not None]
+        if len(given) > 1:
+            raise InvalidInput(f"give only one of edit_rate, survival, removal; got {given}.")
+        count("context_width", self.context_width, at_least=0)
+        if self.edit_rate is not None:
+            in_interval("edit_rate", self.edit_rate, 0.0, 1.0, closed="low")
+        if self.survival is not None:
+            in_interval("survival", self.survival, 0.0, 1.0, closed="high")
+        if self.removal is not None:
+            in_interval("removal", self.removal, 0.0, 1.0, closed="low")
+
+    def __bool__(self) -> bool:
+        return any(rate is not None for rate in (self.edit_rate, self.survival, self.removal))
+
+    def surviving_share(self, n_tokens: int) -> float:
+        """Expected share of the n scored positions that still carry signal."""
+        if self.edit_rate is not None:
+            return float((1.0 - self.edit_rate) ** (self.context_width + 1))
+        return self._surviving_count(n_tokens) / n_tokens
+
+    def attacked_power(
+        self, n_tokens: int, critical_count: float, gamma: float, gamma_prime: float, c: float
+    ) -> float:
+        """P(S >= critical_count) for the edited text; c inflates the marked part's variance."""
+        if self.edit_rate is not None:
+            return self._random_edits_power(n_tokens, critical_count, gamma, gamma_prime, c)
+        marked = self._surviving_count(n_tokens)
+        greens, weights = _binomial_window(n_tokens - marked, gamma)
+        still_needed = np.maximum(critical_count - greens, 0.0)
+        if marked == 0:
+            return float(weights @ (still_needed <= 0.0))
+        correlation = (c - 1.0) / max(n_tokens - 1, 1)
+        inflation = 1.0 + (marked - 1) * correlation
+        tails = beta_binomial_power(marked, still_needed, gamma_prime, inflation)
+        return float(weights @ tails)
+
+    def _surviving_count(self, n_tokens: int) -> int:
+        if self.survival is not None:
+            return int(np.floor(n_tokens * self.survival + 1e-9))
+        if not self.removal:
+            return n_tokens
+        lost = int(np.ceil(n_tokens * self.removal - 1e-9)) + self.context_width
+        return max(0, n_tokens - lost)
+
+    def _random_edits_power(
+        self, n_tokens: int, critical_count: float, gamma: float, gamma_prime: float, c: float
+    ) -> float:
+        """Power under independent edits, by a beta-binomial with the exact mean and variance.
+
+        M of the n positions survive, neighbours together, so S varies a little more than a
+        binomial of the mean rate. With ``pairs = E[M (M-1)]`` the law of total variance gives
+
+            Var(S) = n r (1-r) + (gamma' - gamma)^2 (pairs - n (n-1) s^2)
+                     + correlation * gamma' (1-gamma') * pairs.
+        """
+        n, s, keep = n_tokens, self.surviving_share(n_tokens), 1.0 - float(self.edit_rate or 0.0)
+        lags = np.arange(1, min(self.context_width, n - 1) + 1)
+        pairs = n * (n - 1) * s * s + 2.0 * np.sum((n - lags) * (s * keep**lags - s * s))
+        rate = s * gamma_prime + (1.0 - s) * gamma
+        correlation = (c - 1.0) / max(n - 1, 1)
+        extra = (gamma_prime - gamma) ** 2 * (pairs - n * (n - 1) * s * s)
+        extra += correlation * gamma_prime * (1.0 - gamma_prime) * pairs
+        inflation = 1.0 + max(0.0, extra) / (n * rate * (1.0 - rate))
+        inflation = min(inflation, 1.0 + 0.999 * (n - 1))
+        return float(beta_binomial_power(n, critical_count, rate, inflation))
+
+
+def _binomial_window(n: int, p: float) -> tuple[Array, Array]:
+    """Return the values of Binomial(n, p) that carry its mass to 1e-16, and their weights."""
+    reach = 10.0 * np.sqrt(n * p * (1.0 - p)) + 30.0
+    values = np.arange(max(0.0, np.floor(n * p - reach)), min(n, np.ceil(n * p + reach)) + 1.0)
+    log_choose = special.gammaln(n + 1.0) - special.gammaln(values + 1.0)
+    log_choose -= special.gammaln(n - values + 1.0)
+    weights = np.exp(log_choose + special.xlogy(values, p) + special.xlog1py(n - values, -p))
+    return values, weights / weights.sum()

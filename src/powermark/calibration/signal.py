@@ -1,0 +1,172 @@
+"""Signal models: what the mark does to the green rate and what it costs, for any (gamma, delta).
+
+By the token lemma everything follows from the law of the green mass y of a next-token
+distribution. The paper offers two laws: y = gamma (``PlugIn``) and the Beta law of a Dirichlet
+prior (``Dirichlet``). ``BetaMixture`` covers its remark on richer priors: steps, or whole texts, of
+different concentration.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize
+
+from powermark.checks import Array, in_interval, logit_bias, open_unit, positive
+from powermark.errors import InvalidInput
+from powermark.theory.beta import beta_expectation
+from powermark.theory.distortion import delta_from_kl, kl_divergence, token_kl
+from powermark.theory.green_rate import delta_from_gamma_prime, gamma_prime, token_green_rate
+
+MAX_DELTA = 50.0  # a bias of e^50 is a hard mark; plans look no further
+
+
+class SignalModel(ABC):
+    """Green rate and KL for any (gamma, delta), and how much texts vary around them."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Short name with its parameters, as it stands in signatures."""
+
+    @abstractmethod
+    def green_rate(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        """Expected share of green tokens in marked text, gamma_prime."""
+
+    @abstractmethod
+    def kl(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        """Expected KL(watermarked || original) per token, in nats."""
+
+    def variance_inflation(self, n_tokens: int, gamma: float, delta: float) -> float:
+        """Var(S) / (n gamma' (1 - gamma')): 1 where the steps of a text are independent."""
+        return 1.0
+
+    def delta_for_rate(self, gamma: float, rate: float) -> float:
+        """Return the bias that gives this green rate; inf if none up to MAX_DELTA does."""
+        return self._solve(lambda delta: float(self.green_rate(gamma, delta)) - rate)
+
+    def delta_for_kl(self, gamma: float, kl: float) -> float:
+        """Return the bias that costs this much; inf if none up to MAX_DELTA does."""
+        return self._solve(lambda delta: float(self.kl(gamma, delta)) - kl)
+
+    @staticmethod
+    def _solve(increasing: Callable[[float], float]) -> float:
+        if increasing(MAX_DELTA) < 0.0:
+            return np.inf
+        return float(optimize.brentq(increasing, 0.0, MAX_DELTA, xtol=1e-13, rtol=1e-14))
+
+
+@dataclass(frozen=True)
+class PlugIn(SignalModel):
+    """Every step has green mass gamma: the paper's large-vocabulary limit, all closed forms."""
+
+    @property
+    def name(self) -> str:
+        return "plug-in"
+
+    def green_rate(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        return gamma_prime(gamma, delta)
+
+    def kl(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        return kl_divergence(gamma, delta)
+
+    def delta_for_rate(self, gamma: float, rate: float) -> float:
+        return float(delta_from_gamma_prime(gamma, rate))
+
+    def delta_for_kl(self, gamma: float, kl: float) -> float:
+        return float(delta_from_kl(gamma, kl)) if kl < -np.log(gamma) else np.inf
+
+
+@dataclass(frozen=True)
+class BetaMixture(SignalModel):
+    """Green mass from a mixture of Beta(gamma A, (1-gamma) A) laws with total concentrations A.
+
+    A large A is a flat next-token distribution (y close to gamma), a small one a spiky step whose
+    mass is nearly all green or all red. The mean is gamma for every A, as it must be for a list
+    drawn at random.
+
+    Parameters
+    ----------
+    weights
+        Shares of the components; scaled to sum to 1.
+    concentrations
+        Total concentration A of each component.
+    per_text
+        False: each step draws its component, so the steps of a text are independent. True: each
+        text draws one, which makes green counts overdispersed.
+    """
+
+    weights: tuple[float, ...]
+    concentrations: tuple[float, ...]
+    per_text: bool = False
+
+    def __post_init__(self) -> None:
+        weights = np.atleast_1d(positive("weights", self.weights))
+        concentrations = np.atleast_1d(positive("concentrations", self.concentrations))
+        if weights.shape != concentrations.shape or weights.ndim != 1:
+            raise InvalidInput(
+                f"weights and concentrations must be of equal length; "
+                f"got {weights.size} and {concentrations.size}."
+            )
+        object.__setattr__(self, "weights", tuple((weights / weights.sum()).tolist()))
+        object.__setattr__(self, "concentrations", tuple(concentrations.tolist()))
+
+    @property
+    def name(self) -> str:
+        parts = "+".join(
+            f"{w:.4g}*{a:.4g}" for w, a in zip(self.weights, self.concentrations, strict=True)
+        )
+        return f"beta-mixture({parts}{',per-text' if self.per_text else ''})"
+
+    def green_rate(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        rates: Array = self._average(token_green_rate, gamma, delta) @ np.asarray(self.weights)
+        return rates
+
+    def kl(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        costs: Array = self._average(token_kl, gamma, delta) @ np.asarray(self.weights)
+        return costs
+
+    def variance_inflation(self, n_tokens: int, gamma: float, delta: float) -> float:
+        if not self.per_text:
+            return 1.0
+        rates = self._average(token_green_rate, gamma, delta)  # (components,)
+        mean = rates @ np.asarray(self.weights)
+        between = (rates - mean) ** 2 @ np.asarray(self.weights)
+        binomial = mean * (1.0 - mean)
+        return float(1.0 + (n_tokens - 1) * between / binomial) if binomial > 0.0 else 1.0
+
+    def _average(
+        self, function: Callable[[Array, Array], Array], gamma: ArrayLike, delta: ArrayLike
+    ) -> Array:
+        """Expectation of ``function(y, delta)`` within each component; (..., components)."""
+        g, d = np.broadcast_arrays(open_unit("gamma", gamma), logit_bias(delta))
+        g, d = g[..., None], d[..., None]
+        a = np.asarray(self.concentrations)
+        return beta_expectation(lambda y: function(y, d[..., None]), g * a, (1.0 - g) * a)
+
+
+@dataclass(frozen=True, init=False)
+class Dirichlet(BetaMixture):
+    """The paper's prior, Assumption 3.4: next-token distributions from Dir(concentration, ...).
+
+    Exact for a finite vocabulary: y is Beta(gamma A, (1-gamma) A) with A = vocab_size *
+    concentration. The paper has concentration 1, which no real model comes near.
+    """
+
+    vocab_size: int = 0
+    concentration: float = 1.0
+
+    def __init__(self, vocab_size: int, concentration: float = 1.0) -> None:
+        in_interval("vocab_size", vocab_size, 2, np.inf, closed="low")
+        total = float(vocab_size * positive("concentration", concentration))
+        super().__init__(weights=(1.0,), concentrations=(total,))
+        object.__setattr__(self, "vocab_size", vocab_size)
+        object.__setattr__(self, "concentration", concentration)
+
+    @property
+    def name(self) -> str:
+        return f"dirichlet(V={self.vocab_size},a={self.concentration:.4g})"

@@ -1,0 +1,293 @@
+"""The design problem: the least KL that reaches a power, exactly (the paper's dual form).
+
+For each critical count k the best gamma is the largest whose size is alpha: ``P0(S >= k) = alpha``,
+an inverse Beta function. What is left is the delta that gives the power; with the plug-in signal,
+independent tokens and no edits that too is an inverse Beta function, so all k are compared at once.
+Otherwise k is screened with the closed form and settled by exact evaluation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import optimize, special
+
+from powermark.calibration.design import total_inflation
+from powermark.calibration.edits import Edits
+from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
+from powermark.checks import Array
+from powermark.errors import Infeasible
+from powermark.theory.distortion import bernoulli_kl
+from powermark.theory.green_rate import token_green_rate
+from powermark.theory.power import beta_binomial_power, binomial_tail, critical_count
+
+GAMMA_MIN = 0.01  # below it "green" leaves a model one token in a hundred to choose from
+GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
+_WEAKEST = 1e-4  # a smaller bias is no mark
+_ALL_COUNTS = 192  # up to this n every critical count is compared, above it a subset first
+_STARTS = (1.0, 0.97, 0.9, 0.75, 0.5, 0.25, 0.1)  # shares of n where the exact search looks too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A design problem: all that is given, and what may be chosen."""
+
+    n_tokens: int
+    alpha: float
+    power: float
+    attacked_power: float | None = None
+    edits: Edits = field(default_factory=Edits)
+    signal: SignalModel = field(default_factory=PlugIn)
+    variance_inflation: float = 1.0
+    gamma: float | None = None
+    delta: float | None = None
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether power and KL are inverse Beta functions and logarithms."""
+        return isinstance(self.signal, PlugIn) and self.variance_inflation == 1.0 and not self.edits
+
+    def margin(self, k: float, gamma: float, delta: float) -> float:
+        """Power above what was asked, the lesser of clean and attacked; increases in delta."""
+        n, rate = self.n_tokens, float(self.signal.green_rate(gamma, delta))
+        c = total_inflation(self.signal, n, gamma, delta, self.variance_inflation)
+        margin = float(beta_binomial_power(n, k, rate, c)) - self.power
+        if self.attacked_power is not None:
+            attacked = self.edits.attacked_power(n, k, gamma, rate, c)
+            margin = min(margin, attacked - self.attacked_power)
+        return margin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """The cheapest design that solves a problem."""
+
+    gamma: float
+    delta: float
+    critical_count: int
+    kl: float
+
+
+def least_kl(problem: Problem) -> Solution:
+    """Return the design of least KL whose exact test keeps alpha and reaches the power.
+
+    Raises
+    ------
+    Infeasible
+        If no gamma in [GAMMA_MIN, 1) and delta up to MAX_DELTA do.
+    """
+    if problem.gamma is not None:
+        return _at_gamma(problem, problem.gamma)
+    ks = _candidates(problem)
+    costs = _screen(problem, ks)
+    if problem.closed_form:
+        best = ks[np.argmin(costs)]
+        for neighbours in _gaps(ks, best):
+            finer = _screen(problem, neighbours)
+            if finer.size and finer.min() < costs.min():
+                ks, costs = neighbours, finer
+        return _solution(problem, ks[np.argmin(costs)])
+    return _descend(problem, ks, costs)
+
+
+def settle(problem: Problem, solution: Solution) -> Solution:
+    """Put gamma on the hash grid and delta on float32, on the safe side of size and power.
+
+    What is deployed then has exactly the planned values: a hash resolves gamma no finer, and
+    engines add delta in float32.
+    """
+    n, k, gamma = problem.n_tokens, solution.critical_count, solution.gamma
+    if problem.gamma is None:
+        gamma = float(np.floor(gamma / GAMMA_GRID) * GAMMA_GRID)
+        while binomial_tail(n, k, gamma) > problem.alpha:
+            gamma -= GAMMA_GRID
+    if problem.delta is not None:
+        while (  # gamma was the least that has the power: round up, as far as alpha allows
+            problem.margin(k, gamma, problem.delta) < 0.0
+            and binomial_tail(n, k, gamma + GAMMA_GRID) <= problem.alpha
+        ):
+            gamma += GAMMA_GRID
+        return replace(solution, gamma=gamma, kl=float(problem.signal.kl(gamma, problem.delta)))
+    found = _tune(problem, k, gamma)
+    delta = float(np.float32(solution.delta if found is None else found[1]))
+    while problem.margin(k, gamma, delta) < 0.0 and delta < MAX_DELTA:
+        delta = float(np.nextafter(np.float32(delta), np.float32(np.inf)))
+    return replace(solution, gamma=gamma, delta=delta, kl=float(problem.signal.kl(gamma, delta)))
+
+
+def rate_for(n_tokens: int, k: Array | float, probability: float) -> Array:
+    """Return the green rate at which P(S >= k) is ``probability``: ``BetaInv(.; k, n-k+1)``.
+
+    The largest gamma of a level-alpha test, and the gamma_prime that gives a power.
+    """
+    return np.asarray(
+        special.betaincinv(k, n_tokens - np.asarray(k) + 1.0, probability), np.float64
+    )
+
+
+def _candidates(problem: Problem) -> Array:
+    """Critical counts worth comparing: all, or both ends densely and the middle sparsely."""
+    n = problem.n_tokens
+    fewest = _fewest(problem)
+    if n <= _ALL_COUNTS:
+        return np.arange(fewest, n + 1.0)
+    third = _ALL_COUNTS // 3
+    ends = [fewest + np.arange(third), n - np.arange(third), np.linspace(fewest, n, third)]
+    ks = np.unique(np.floor(np.concatenate(ends)))
+    return ks[(ks >= fewest) & (ks <= n)]
+
+
+def _fewest(problem: Problem) -> float:
+    """Smallest critical count whose gamma is at least GAMMA_MIN."""
+    n, alpha = problem.n_tokens, problem.alpha
+    fewest = float(critical_count(n, GAMMA_MIN, alpha))
+    if fewest > n:
+        needed = int(np.ceil(np.log(alpha) / np.log(GAMMA_MIN)))
+        raise Infeasible(
+            f"n_tokens = {n} cannot reach alpha = {alpha:g}: all {n} tokens are green by chance "
+            f"with probability {GAMMA_MIN**n:.2g} even at the smallest gamma, {GAMMA_MIN:g}.",
+            hint=f"plan for at least {needed} scored tokens, or a larger alpha.",
+        )
+    return fewest
+
+
+def _gaps(ks: Array, best: float) -> list[Array]:
+    """Critical counts that a sparse comparison left out beside its best one."""
+    i = int(np.searchsorted(ks, best))
+    low, high = ks[max(i - 1, 0)], ks[min(i + 1, ks.size - 1)]
+    between = np.arange(low + 1.0, high)
+    return [np.setdiff1d(between, ks)] if between.size > 1 else []
+
+
+def _screen(problem: Problem, ks: Array) -> Array:
+    """KL of each critical count by closed form: exact where one exists, else a guide.
+
+    The guide takes the plug-in signal and treats surviving positions as independent.
+    """
+    n = problem.n_tokens
+    gamma = rate_for(n, ks, problem.alpha)
+    rate = rate_for(n, ks, problem.power)
+    if problem.attacked_power is not None:
+        share = problem.edits.surviving_share(n)
+        attacked = rate_for(n, ks, problem.attacked_power)
+        with np.errstate(divide="ignore"):
+            rate = np.maximum(rate, (attacked - (1.0 - share) * gamma) / share)
+    reachable = rate < 1.0
+    rate = np.where(reachable, rate, 0.5)
+    if problem.delta is not None:
+        # the largest gamma gives the most power; a smaller one may cost less (Lemma 3.9)
+        reachable &= token_green_rate(gamma, problem.delta) >= rate
+        least = token_green_rate(1.0 - rate, problem.delta)  # red mirror of the token lemma
+        lower = np.where(reachable, 1.0 - least, 0.5)
+        costs = np.minimum(
+            problem.signal.kl(np.clip(lower, 1e-300, 1 - 1e-16), problem.delta),
+            problem.signal.kl(gamma, problem.delta),
+        )
+    else:
+        costs = bernoulli_kl(rate, gamma)
+    return np.where(reachable, costs, np.inf)
+
+
+def _descend(problem: Problem, ks: Array, guide: Array) -> Solution:
+    """Evaluate critical counts exactly: the guide's best, a coarse net, then downhill."""
+    n, fewest = problem.n_tokens, ks[0]
+    padded = np.concatenate([[np.inf], guide, [np.inf]])
+    valleys = np.flatnonzero((guide <= padded[:-2]) & (guide <= padded[2:]))
+    net = {float(k) for k in ks[valleys[np.argsort(guide[valleys])[:3]]]}
+    step = max(1.0, np.floor(n / 128))
+    if not isinstance(problem.signal, PlugIn) or problem.delta is not None:  # a poor guide
+        net |= {float(k) for k in np.maximum(np.floor(np.array(_STARTS) * n), fewest)}
+        step = max(1.0, np.floor(n / 16))
+    tried = {k: _cost(problem, k) for k in net}
+    while True:
+        best = min(tried, key=tried.__getitem__)
+        around = {np.clip(best - step, fewest, n), np.clip(best + step, fewest, n)} - tried.keys()
+        tried |= {float(k): _cost(problem, float(k)) for k in around}
+        if min(tried, key=tried.__getitem__) == best:
+            if step == 1.0:
+                break
+            step = np.floor(step / 2)
+    return _solution(problem, best)
+
+
+def _cost(problem: Problem, k: float) -> float:
+    gamma = float(rate_for(problem.n_tokens, k, problem.alpha))
+    found = _tune(problem, k, gamma)
+    return np.inf if found is None else float(problem.signal.kl(*found))
+
+
+def _tune(problem: Problem, k: float, gamma: float) -> tuple[float, float] | None:
+    """Return the cheapest (gamma, delta) with critical count k and gamma at most the one given."""
+    if problem.delta is not None:
+        return _tune_gamma(problem, k, gamma, problem.delta)
+    if problem.closed_form:
+        rate = float(rate_for(problem.n_tokens, k, problem.power))
+        return (gamma, problem.signal.delta_for_rate(gamma, rate)) if rate < 1.0 else None
+    if problem.margin(k, gamma, MAX_DELTA) < 0.0:
+        return None
+    high = 1.0
+    while problem.margin(k, gamma, high) < 0.0:
+        high *= 2.0
+    if problem.margin(k, gamma, _WEAKEST) >= 0.0:  # overdispersion alone may pass a low power
+        return gamma, _WEAKEST
+    root = optimize.brentq(lambda d: problem.margin(k, gamma, d), _WEAKEST, high, xtol=1e-12)
+    return gamma, float(root)
+
+
+def _tune_gamma(
+    problem: Problem, k: float, most: float, delta: float
+) -> tuple[float, float] | None:
+    """At a fixed delta: the power falls with gamma, the KL may fall on either side (Lemma 3.9)."""
+    if problem.margin(k, most, delta) < 0.0:
+        return None
+    least = most
+    if problem.margin(k, GAMMA_MIN, delta) < 0.0:
+        least = optimize.brentq(lambda g: problem.margin(k, g, delta), GAMMA_MIN, most, xtol=1e-13)
+        least = min(most, least * (1.0 + 1e-9))
+    elif most > GAMMA_MIN:
+        least = GAMMA_MIN
+    costs = problem.signal.kl(np.array([least, most]), delta)
+    return (float(least), delta) if costs[0] < costs[1] else (most, delta)
+
+
+def _at_gamma(problem: Problem, gamma: float) -> Solution:
+    """Solve with gamma given by the user: the critical count follows, delta is left."""
+    n, alpha = problem.n_tokens, problem.alpha
+    k = int(critical_count(n, gamma, alpha))
+    if k > n:
+        needed = int(np.ceil(np.log(alpha) / np.log(gamma)))
+        raise Infeasible(
+            f"no test of level alpha = {alpha:g} exists at gamma = {gamma:g}, n_tokens = {n}: all "
+            f"{n} tokens are green by chance with probability {gamma**n:.3g}.",
+            hint=f"plan for at least {needed} scored tokens, or gamma at most "
+            f"{alpha ** (1 / n):.4g}.",
+        )
+    return _solution(problem, k)
+
+
+def _solution(problem: Problem, k: float) -> Solution:
+    """Return the cheapest design with critical count k."""
+    most = problem.gamma or float(rate_for(problem.n_tokens, k, problem.alpha))
+    found = _tune(problem, k, most)
+    if found is None:
+        raise Infeasible(
+            _unreachable(problem), hint="allow fewer edits, more tokens or less power."
+        )
+    gamma, delta = found
+    kl = float(problem.signal.kl(gamma, delta))
+    return Solution(gamma=gamma, delta=delta, critical_count=int(k), kl=kl)
+
+
+def _unreachable(problem: Problem) -> str:
+    """Return the sentence for a power that no design reaches."""
+    asked = f"power {problem.power:g}"
+    if problem.attacked_power is not None:
+        share = problem.edits.surviving_share(problem.n_tokens)
+        asked += f" and attacked_power {problem.attacked_power:g} with {share:.0%} surviving"
+    fixed = "" if problem.gamma is None else f" at gamma = {problem.gamma:g}"
+    fixed += "" if problem.delta is None else f" at delta = {problem.delta:g}"
+    return (
+        f"no design{fixed} reaches {asked} with n_tokens = {problem.n_tokens}, "
+        f"alpha = {problem.alpha:g}."
+    )

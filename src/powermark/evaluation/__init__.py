@@ -1,0 +1,1 @@
+"""Measuring, and the paper's figures and tables."""

@@ -1,0 +1,1 @@
+"""One file per figure or table: its data first, then its drawing."""

@@ -1,0 +1,231 @@
+"""The numbers that powermark promises, and the shape of what it returns."""
+
+import json
+
+import numpy as np
+import pytest
+
+from powermark import Dirichlet, Edits, Infeasible, InvalidInput, Plan, evaluate, plan
+from powermark.theory import binomial_tail, gamma_roots, kl_divergence
+
+
+def test_short_text_all_green() -> None:
+    found = plan(n_tokens=50, alpha=0.05, power=0.95)
+    assert found.critical_count == 50
+    assert found.gamma == pytest.approx(0.9418, abs=5e-5)
+    assert found.delta == pytest.approx(4.10, abs=5e-3)
+    assert found.kl == pytest.approx(0.0547, abs=5e-5)
+    assert found.efficiency == pytest.approx(0.97, abs=5e-3)
+    assert found.size <= 0.05
+    assert found.power >= 0.95
+    assert found.tokens_needed == {"0.5": 50, "0.8": 50, "0.95": 50, "0.99": 80}
+
+
+def test_strict_level() -> None:
+    found = plan(n_tokens=200, alpha=1e-5, power=0.95)
+    assert (found.critical_count, round(found.kl, 4), round(found.gamma, 3)) == (200, 0.0559, 0.944)
+
+
+@pytest.mark.parametrize(
+    ("survival", "gamma", "delta", "kl", "k"),
+    [(0.9, 0.909, 2.64, 0.0698, 49), (0.8, 0.777, 1.42, 0.0932, 44)],
+)
+def test_edits_change_the_regime(
+    survival: float, gamma: float, delta: float, kl: float, k: int
+) -> None:
+    found = plan(n_tokens=50, alpha=0.05, power=0.95, survival=survival, attacked_power=0.8)
+    assert found.critical_count == k
+    assert found.gamma == pytest.approx(gamma, abs=5e-4)
+    assert found.delta == pytest.approx(delta, abs=5e-3)
+    assert found.kl == pytest.approx(kl, abs=5e-5)
+    assert found.power >= 0.95
+    assert found.attacked_power is not None
+    assert found.attacked_power >= 0.8
+
+
+def test_heavy_editing_wants_few_strong_tokens() -> None:
+    assert plan(n_tokens=50, alpha=0.05, power=0.9, survival=0.5, attacked_power=0.8).gamma < 0.1
+
+
+def test_edits_without_a_power_of_their_own_keep_the_full_power() -> None:
+    found = plan(n_tokens=120, alpha=0.01, power=0.9, edit_rate=0.1, context_width=2)
+    assert found.attacked_power == pytest.approx(0.9, abs=1e-6)
+    assert found.power > 0.99
+    assert found.survival == pytest.approx(0.9**3)
+    assert "edit:0.1|h:2" in found.signature
+
+
+def test_a_plan_is_what_evaluating_its_design_gives() -> None:
+    found = plan(n_tokens=80, alpha=1e-3, power=0.9, edit_rate=0.05)
+    again = evaluate(found.gamma, found.delta, n_tokens=80, alpha=1e-3, edits=Edits(edit_rate=0.05))
+    for name in ("kl", "power", "size", "critical_count", "attacked_power", "efficiency"):
+        assert getattr(found, name) == getattr(again, name)
+
+
+def test_where_the_design_lies() -> None:
+    found = plan(n_tokens=100, alpha=0.01, power=0.9)
+    low, high = gamma_roots(found.delta, found.kl)
+    assert (found.gamma_l, found.gamma_h) == (float(low), float(high))
+    assert found.gamma_h == pytest.approx(found.gamma, rel=1e-6)
+    assert found.gamma_l < found.gamma_zero < found.gamma_h
+    # gamma_star bounds the normal approximation only: the exact optimum lies above it here
+    assert found.gamma_star < found.gamma
+
+
+def test_plan_for_a_finite_vocabulary() -> None:
+    flat, spiky = (
+        plan(n_tokens=50, alpha=0.05, power=0.95, signal=s)
+        for s in (Dirichlet(50_257), Dirichlet(50_257, 1e-4))
+    )
+    assert flat.kl == pytest.approx(0.0547, abs=5e-5)
+    assert spiky.kl > 1.1 * flat.kl
+    assert spiky.signal == "dirichlet(V=50257,a=0.0001)"
+
+
+def test_fixed_gamma_or_delta() -> None:
+    at_gamma = plan(n_tokens=50, alpha=0.05, power=0.95, gamma=0.5)
+    assert (at_gamma.gamma, at_gamma.critical_count) == (0.5, 32)
+    assert at_gamma.efficiency == pytest.approx(0.46, abs=0.01)
+    at_delta = plan(n_tokens=50, alpha=0.05, power=0.95, delta=2.0)
+    assert at_delta.delta == 2.0
+    assert at_delta.power >= 0.95
+
+
+def test_least_tokens_at_a_fixed_gamma_is_the_first_that_does() -> None:
+    found = plan(alpha=0.01, power=0.9, kl=0.1, gamma=0.9)
+    assert found.kl <= 0.1
+    shorter = range(max(1, found.n_tokens - 60), found.n_tokens)
+    for n in shorter:
+        try:
+            assert plan(n_tokens=n, alpha=0.01, power=0.9, gamma=0.9).kl > 0.1
+        except Infeasible:
+            continue
+
+
+def test_least_tokens_with_edits_and_fixed_gamma() -> None:
+    found = plan(alpha=0.01, power=0.9, kl=0.1, gamma=0.6, survival=0.9)
+    assert found.kl <= 0.1
+    assert found.attacked_power is not None
+    assert found.attacked_power >= 0.9
+    with pytest.raises(AssertionError):
+        assert (
+            plan(n_tokens=found.n_tokens - 4, alpha=0.01, power=0.9, gamma=0.6, survival=0.9).kl
+            < 0.1
+        )
+
+
+def test_json_is_plain_and_the_table_reads_well() -> None:
+    found = plan(n_tokens=50, alpha=0.05, power=0.95, survival=0.9)
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert data["gamma"] == found.gamma
+    assert data["asked"] == {"n_tokens": 50, "alpha": 0.05, "power": 0.95}
+    text = str(found)
+    assert text.startswith("exact plan, solved for kl\n")
+    assert "attacked_power" in text
+    assert text.endswith(found.signature)
+    assert found.signature.startswith("powermark|plan|method:exact|solve:kl|signal:plug-in|n:50|")
+
+
+def test_equal_signatures_equal_numbers() -> None:
+    first, second = (plan(n_tokens=90, alpha=0.01, kl=0.04) for _ in range(2))
+    assert first == second
+
+
+def test_all_green_plans_carry_a_warning() -> None:
+    assert any("one edited token" in w for w in plan(n_tokens=50, alpha=0.05, power=0.95).warnings)
+    assert plan(n_tokens=50, alpha=0.05, power=0.95, gamma=0.5).warnings == ()
+
+
+def test_budgets_that_are_more_than_enough() -> None:
+    rich = plan(n_tokens=50, alpha=0.05, kl=0.5)
+    assert rich.power == pytest.approx(1 - 1e-6, abs=1e-8)
+    assert rich.kl < 0.06
+    assert "more would buy nothing" in rich.warnings[0]
+    strict = plan(n_tokens=10_000, power=0.9, kl=0.5)
+    assert strict.alpha == pytest.approx(1e-300)
+    assert "smallest level computed" in strict.warnings[0]
+
+
+def test_budgets_that_are_not_enough() -> None:
+    with pytest.raises(Infeasible, match="buys no power above 0.05"):
+        plan(n_tokens=50, alpha=0.05, kl=1e-22)
+    with pytest.raises(Infeasible, match="at no alpha below the power"):
+        plan(n_tokens=5, power=0.9, kl=1e-24)
+    with pytest.raises(Infeasible, match="within 10,000,000 tokens"):
+        plan(alpha=0.05, power=0.9, kl=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_tokens": 50, "alpha": 0.05}, "missing: power, kl"),
+        ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "kl": 0.1}, "all were given"),
+        ({"n_tokens": 50, "alpha": 0.0, "power": 0.9}, r"alpha must be in \(0, 1\); got 0"),
+        ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "gamma": 1.2}, r"gamma must be in \(0, 1\)"),
+        ({"n_tokens": 50, "alpha": 0.05, "power": 0.04}, "power must exceed alpha = 0.05"),
+        (
+            {"n_tokens": 50, "alpha": 0.05, "power": 0.9, "delta": 60.0},
+            r"delta must be in \(0, 50\]",
+        ),
+        ({"n_tokens": 1.5, "alpha": 0.05, "power": 0.9}, "n_tokens must be a whole number"),
+        ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "method": "magic"}, "method must be one of"),
+        ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "gamma": 0.5, "delta": 2.0}, "not both"),
+        ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "attacked_power": 0.8}, "know the attack"),
+        ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "variance_inflation": 60.0}, r"\[1, 50\)"),
+        (
+            {"n_tokens": 50, "alpha": 0.05, "power": 0.9, "method": "paper", "survival": 0.9},
+            "takes neither edits nor a fixed delta",
+        ),
+    ],
+)
+def test_wrong_requests_are_refused(arguments: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        plan(**arguments)  # type: ignore[arg-type]
+
+
+def test_kl_above_what_any_gamma_allows() -> None:
+    with pytest.raises(Infeasible, match=r"below -log\(gamma\) = 4.605 for the smallest gamma"):
+        plan(n_tokens=50, alpha=0.05, kl=7.0)
+    with pytest.raises(Infeasible, match=r"below -log\(gamma\) = 0.6931 for this gamma, 0.5"):
+        plan(n_tokens=50, alpha=0.05, kl=0.7, gamma=0.5)
+
+
+def test_hints_travel_as_notes() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        plan(n_tokens=50, alpha=0.05)
+    assert caught.value.hint is not None
+    assert caught.value.__notes__ == [f"Hint: {caught.value.hint}"]
+
+
+def test_evaluate_edge_cases() -> None:
+    nothing = evaluate(0.5, 0.0, n_tokens=50, alpha=0.05)
+    assert (nothing.kl, nothing.efficiency) == (0.0, 0.0)
+    assert nothing.power == pytest.approx(nothing.size)
+    hard = evaluate(0.5, 60.0, n_tokens=500, alpha=0.05)
+    assert hard.power == 1.0
+    assert hard.kl == pytest.approx(float(kl_divergence(0.5, 60.0)))
+    hopeless = evaluate(0.99, 2.0, n_tokens=50, alpha=0.05)
+    assert (hopeless.critical_count, hopeless.size, hopeless.power) == (51, 0.0, 0.0)
+    assert evaluate(0.5, 1.0, n_tokens=1, alpha=0.6).critical_count == 1
+    with pytest.raises(InvalidInput, match="test must be one of"):
+        evaluate(0.5, 1.0, n_tokens=5, alpha=0.1, test="t")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="variance_inflation must be in"):
+        evaluate(0.5, 1.0, n_tokens=5, alpha=0.1, variance_inflation=5.0)
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_size_never_above_alpha_in_ten_thousand_plans(chunk: int) -> None:
+    """1,250 random requests a chunk: exact size <= alpha and power >= the one asked, always."""
+    rng = np.random.default_rng([2026, chunk])
+    done = 0
+    while done < 1250:
+        n = int(np.exp(rng.uniform(np.log(5), np.log(2000))))
+        alpha, power = 10 ** rng.uniform(-8, -0.5), rng.uniform(0.35, 0.999)
+        if 0.01**n > alpha:
+            continue
+        found: Plan = plan(n_tokens=n, alpha=alpha, power=power)
+        assert float(binomial_tail(n, found.critical_count, found.gamma)) <= alpha
+        assert found.size <= alpha
+        assert found.power >= power
+        assert found.efficiency <= 1 + 1e-9
+        done += 1
