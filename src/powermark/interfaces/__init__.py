@@ -1,0 +1,1 @@
+"""What people and programs talk to; nothing imports from here."""

@@ -1,0 +1,56 @@
+"""The ``powermark`` command: result on stdout, talk on stderr.
+
+Exit codes: 0 success, 2 wrong or impossible input, 1 anything else.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from powermark.errors import PowermarkError
+from powermark.interfaces.cli import curve, plan, power, reproduce
+from powermark.version import __version__
+
+app = typer.Typer(
+    name="powermark",
+    help="Power-calibrated LLM text watermarking: design a mark from length, level and power.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("plan", epilog=plan.EXAMPLES)(plan.plan_command)
+app.command("power", epilog=power.EXAMPLES)(power.power_command)
+app.command("curve", epilog=curve.EXAMPLES)(curve.curve_command)
+app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"powermark {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Take the options that stand before a subcommand."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; every foreseen error is one sentence on stderr and exit code 2."""
+    try:
+        app(arguments)
+    except PowermarkError as error:
+        print(f"powermark: {error}", file=sys.stderr)
+        if error.hint is not None:
+            print(f"  hint: {error.hint}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,66 @@
+"""Reading a plan's JSON, and writing files so that nobody ever sees half of one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from powermark.errors import FileProblem
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Return the JSON object that ``powermark plan --json`` printed into a file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileProblem(
+            f"cannot read {str(path)!r}: {error.strerror}.",
+            hint="make it with `powermark plan ... --json > plan.json`",
+        ) from None
+    except ValueError:
+        raise FileProblem(
+            f"{str(path)!r} is not JSON.",
+            hint="make it with `powermark plan ... --json > plan.json`",
+        ) from None
+    wanted = ("gamma", "delta", "n_tokens", "alpha")
+    if not isinstance(found, dict) or any(name not in found for name in wanted):
+        raise FileProblem(
+            f"{str(path)!r} is not a plan: it needs {', '.join(wanted)}.",
+            hint="make it with `powermark plan ... --json > plan.json`",
+        )
+    return found
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write ``content`` under a temporary name beside ``path``, then rename it into place."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(temporary).chmod(0o666 & ~umask)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise FileProblem(
+            f"cannot write {str(path)!r}: {error.strerror}.",
+            hint="choose a folder that exists and that you may write to.",
+        ) from None
+
+
+def csv_bytes(rows: list[dict[str, float]]) -> bytes:
+    """Return rows as CSV, floats to twelve significant digits."""
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: f"{value:.12g}" for name, value in row.items()} for row in rows)
+    return stream.getvalue().encode()

@@ -1,0 +1,68 @@
+"""Options that several subcommands share, each declared once, and what they mean together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from powermark.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from powermark.calibration.signal import SignalModel
+
+NTokens = Annotated[int | None, typer.Option(help="Tokens scored by the detector.")]
+Alpha = Annotated[float | None, typer.Option(help="Level: bound on the false-positive rate.")]
+Power = Annotated[float | None, typer.Option(help="Power on untouched text.")]
+Kl = Annotated[float | None, typer.Option(help="KL budget, nats per token.")]
+Gamma = Annotated[float | None, typer.Option(help="Green share of the vocabulary.")]
+Delta = Annotated[float | None, typer.Option(help="Bias added to green logits.")]
+EditRate = Annotated[float | None, typer.Option(help="Probability that a token is rewritten.")]
+Survival = Annotated[float | None, typer.Option(help="Share of positions that keep their signal.")]
+Removal = Annotated[float | None, typer.Option(help="Contiguous share of the text replaced.")]
+AttackedPower = Annotated[
+    float | None, typer.Option(help="Power to keep on edited text; the full power if left out.")
+]
+ContextWidth = Annotated[int, typer.Option(help="Tokens that seed a green list; for edits.")]
+VarianceInflation = Annotated[float, typer.Option(help="Overdispersion c of green counts.")]
+VocabSize = Annotated[
+    int | None, typer.Option(help="Use the paper's Dirichlet prior on a vocabulary of this size.")
+]
+Concentration = Annotated[float, typer.Option(help="Dirichlet concentration; the paper has 1.")]
+Mixture = Annotated[
+    str | None,
+    typer.Option(
+        help="Beta mixture of green masses: WEIGHT:CONCENTRATION,... for example .3:1,.7:90"
+    ),
+]
+PerText = Annotated[bool, typer.Option("--per-text", help="Mixture drawn per text, not per token.")]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", help="Take what is not given from a plan's JSON.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def signal_model(
+    vocab_size: int | None, concentration: float, mixture: str | None, per_text: bool
+) -> SignalModel:
+    """Return the signal model that the options name; the plug-in if none does."""
+    from powermark.calibration.signal import BetaMixture, Dirichlet, PlugIn
+
+    if mixture is not None and vocab_size is not None:
+        raise InvalidInput("give --mixture or --vocab-size, not both.")
+    if mixture is not None:
+        try:
+            parts = [tuple(float(x) for x in part.split(":")) for part in mixture.split(",")]
+            weights, concentrations = zip(*parts, strict=True)
+        except ValueError:
+            raise InvalidInput(
+                f"--mixture must be WEIGHT:CONCENTRATION,...; got {mixture!r}.",
+                hint="for example --mixture .3:1,.7:90",
+            ) from None
+        return BetaMixture(weights, concentrations, per_text)
+    if vocab_size is not None:
+        return Dirichlet(vocab_size, concentration)
+    if concentration != 1.0 or per_text:
+        raise InvalidInput("--concentration needs --vocab-size, and --per-text needs --mixture.")
+    return PlugIn()

@@ -1,0 +1,66 @@
+"""``powermark power``: forward, from gamma, delta, n and alpha to what they give."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from powermark.errors import InvalidInput
+from powermark.interfaces.cli import options
+from powermark.interfaces.cli.files import read_plan
+
+EXAMPLES = """\
+Examples:
+
+  powermark power --gamma .25 --delta 2 --n-tokens 50 --alpha .01
+
+  powermark power --plan plan.json --n-tokens 80 --edit-rate .1
+"""
+
+
+def power_command(
+    gamma: options.Gamma = None,
+    delta: options.Delta = None,
+    n_tokens: options.NTokens = None,
+    alpha: options.Alpha = None,
+    test: Annotated[str, typer.Option(help="exact, or z for the paper's z-test.")] = "exact",
+    edit_rate: options.EditRate = None,
+    survival: options.Survival = None,
+    removal: options.Removal = None,
+    context_width: options.ContextWidth = 1,
+    variance_inflation: options.VarianceInflation = 1.0,
+    vocab_size: options.VocabSize = None,
+    concentration: options.Concentration = 1.0,
+    mixture: options.Mixture = None,
+    per_text: options.PerText = False,
+    plan: options.PlanFile = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what a given gamma and delta will do: power, exact size, KL, efficiency."""
+    from powermark.calibration.design import evaluate
+    from powermark.calibration.edits import Edits
+
+    given: dict[str, Any] = {"gamma": gamma, "delta": delta, "n_tokens": n_tokens, "alpha": alpha}
+    if plan is not None:
+        saved = read_plan(plan)
+        given = {name: saved[name] if value is None else value for name, value in given.items()}
+    missing = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is None]
+    if missing:
+        raise InvalidInput(
+            f"missing: {', '.join(missing)}.", hint="give them, or --plan FILE to take them from."
+        )
+    design = evaluate(
+        given["gamma"],
+        given["delta"],
+        n_tokens=given["n_tokens"],
+        alpha=given["alpha"],
+        signal=options.signal_model(vocab_size, concentration, mixture, per_text),
+        edits=Edits(
+            edit_rate=edit_rate, survival=survival, removal=removal, context_width=context_width
+        ),
+        variance_inflation=variance_inflation,
+        test=test,  # type: ignore[arg-type]  # evaluate() checks it
+    )
+    print(json.dumps(design.to_dict(), indent=2, allow_nan=False) if as_json else design)
