@@ -27,13 +27,13 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs
 	ruff format --check .
 	mypy
 	lint-imports
-	cog --check -c README.md docs/cli.md
+	cog --check -I docs README.md docs/cli.md
 
 bench: $(READY)  ## speeds that are promised
 	python -m benchmarks.plan
 
 docs: $(READY)  ## regenerate what the docs show of real output
-	cog -r -c README.md docs/cli.md
+	cog -r -I docs README.md docs/cli.md
 	mkdir -p docs/figures
 	powermark curve --over power --points 60 --n-tokens 50 --alpha .05 --power .95 \
 	  --plot docs/figures/tradeoff.svg > /dev/null

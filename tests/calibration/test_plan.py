@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from powermark import Dirichlet, Edits, Infeasible, InvalidInput, Plan, evaluate, plan
+from powermark.calibration.solve import Problem, least_kl
 from powermark.theory import binomial_tail, gamma_roots, kl_divergence
 
 
@@ -114,6 +115,20 @@ def test_least_tokens_with_edits_and_fixed_gamma() -> None:
         )
 
 
+def test_lengths_beyond_all_texts_are_left_open() -> None:
+    weak = plan(n_tokens=1_000_000, alpha=0.05, power=0.06, gamma=0.5)
+    assert weak.tokens_needed["0.99"] is None
+    assert "0.99: -" in str(weak)
+
+
+def test_a_budget_that_rounding_would_overspend_takes_one_token_more() -> None:
+    """delta is rounded up to a float32: the least KL before rounding is not quite enough."""
+    budget = least_kl(Problem(n_tokens=60, alpha=0.01, power=0.9)).kl * (1 + 1e-12)
+    found = plan(alpha=0.01, power=0.9, kl=budget)
+    assert found.n_tokens == 61
+    assert found.kl <= budget
+
+
 def test_json_is_plain_and_the_table_reads_well() -> None:
     found = plan(n_tokens=50, alpha=0.05, power=0.95, survival=0.9)
     data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
@@ -147,7 +162,7 @@ def test_budgets_that_are_more_than_enough() -> None:
 
 
 def test_budgets_that_are_not_enough() -> None:
-    with pytest.raises(Infeasible, match="buys no power above 0.05"):
+    with pytest.raises(Infeasible, match=r"buys no power above 0\.05"):
         plan(n_tokens=50, alpha=0.05, kl=1e-22)
     with pytest.raises(Infeasible, match="at no alpha below the power"):
         plan(n_tokens=5, power=0.9, kl=1e-24)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -155,6 +157,18 @@ def test_impossible_problems_name_the_bound() -> None:
         least_kl(Problem(n_tokens=50, alpha=0.05, power=0.9, gamma=0.99))
     with pytest.raises(Infeasible, match=r"no design at delta = 0.2 reaches power 0.95"):
         least_kl(Problem(n_tokens=50, alpha=0.05, power=0.95, delta=0.2))
+    edits = Edits(survival=0.02)
+    hopeless = Problem(n_tokens=50, alpha=0.01, power=0.9, attacked_power=0.9, edits=edits)
     with pytest.raises(Infeasible, match=r"attacked_power 0.9 with 2% surviving"):
-        hopeless = Edits(survival=0.02)
-        least_kl(Problem(n_tokens=50, alpha=0.01, power=0.9, attacked_power=0.9, edits=hopeless))
+        least_kl(hopeless)
+
+
+def test_gamma_steps_down_where_the_grid_would_break_the_level() -> None:
+    """Levels one ulp below the size of a gamma on the grid: rounding down once is not enough."""
+    for k in range(30, 51):
+        on_grid = np.floor(rate_for(50, k, 0.05) / GAMMA_GRID) * GAMMA_GRID
+        alpha = float(np.nextafter(binomial_tail(50, k, on_grid), 0.0))
+        problem = Problem(n_tokens=50, alpha=alpha, power=0.9)
+        settled = settle(problem, replace(least_kl(problem), critical_count=k, gamma=on_grid))
+        assert settled.gamma < on_grid
+        assert float(binomial_tail(50, k, settled.gamma)) <= alpha

@@ -33,7 +33,7 @@ def test_saw_tooth_of_the_all_green_design() -> None:
 
 
 def test_no_signal_and_too_little_signal() -> None:
-    with pytest.raises(InvalidInput, match="gamma_prime must exceed gamma = 0.5; got 0.5"):
+    with pytest.raises(InvalidInput, match=r"gamma_prime must exceed gamma = 0\.5; got 0\.5"):
         required_length(0.5, 0.5, 0.05, 0.9)
     with pytest.raises(Infeasible, match="more than 10,000,000 scored tokens"):
         required_length(0.5, 0.50001, 1e-6, 0.99)
@@ -42,3 +42,7 @@ def test_no_signal_and_too_little_signal() -> None:
 def test_very_long_texts_with_overdispersion_are_given_up() -> None:
     with pytest.raises(Infeasible, match="more than 10,000,000"):
         required_length(0.9999, 0.99990001, 0.05, 0.99, 1.2)
+
+
+def test_more_inflation_than_tokens_means_longer_texts() -> None:
+    assert required_length(0.3, 0.6, 0.05, 0.5, 300.0) > 300

@@ -25,7 +25,7 @@ from powermark.theory.power import beta_binomial_power, binomial_tail, critical_
 GAMMA_MIN = 0.01  # below it "green" leaves a model one token in a hundred to choose from
 GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
 _WEAKEST = 1e-4  # a smaller bias is no mark
-_ALL_COUNTS = 192  # up to this n every critical count is compared, above it a subset first
+_ALL_COUNTS = 96  # up to this n every critical count is compared, above it a subset first
 _STARTS = (1.0, 0.97, 0.9, 0.75, 0.5, 0.25, 0.1)  # shares of n where the exact search looks too
 
 
@@ -241,12 +241,10 @@ def _tune_gamma(
     """At a fixed delta: the power falls with gamma, the KL may fall on either side (Lemma 3.9)."""
     if problem.margin(k, most, delta) < 0.0:
         return None
-    least = most
-    if problem.margin(k, GAMMA_MIN, delta) < 0.0:
+    least = min(GAMMA_MIN, most)
+    if problem.margin(k, least, delta) < 0.0:
         least = optimize.brentq(lambda g: problem.margin(k, g, delta), GAMMA_MIN, most, xtol=1e-13)
         least = min(most, least * (1.0 + 1e-9))
-    elif most > GAMMA_MIN:
-        least = GAMMA_MIN
     costs = problem.signal.kl(np.array([least, most]), delta)
     return (float(least), delta) if costs[0] < costs[1] else (most, delta)
 

@@ -23,29 +23,38 @@ def binomial_tail(n_tokens: ArrayLike, critical_count: ArrayLike, rate: ArrayLik
     1 where critical_count <= 0 and 0 where it exceeds n_tokens.
     """
     n, k = count("n_tokens", n_tokens), count("critical_count", critical_count, at_least=0)
-    p = unit("rate", rate)
-    inside = (k >= 1) & (k <= n)
+    return _tail(n, k, unit("rate", rate))
+
+
+def _tail(n: Array, k: Array, p: Array) -> Array:
+    """The regularised incomplete Beta function I_p(k, n-k+1), and its limits outside 1..n."""
+    inside = (k >= 1.0) & (k <= n)
     tail = special.betainc(np.where(inside, k, 1.0), np.where(inside, n - k + 1.0, 1.0), p)
-    return np.where(inside, tail, np.where(k < 1, 1.0, 0.0))
+    return np.where(inside, tail, np.where(k < 1.0, 1.0, 0.0))
 
 
 def critical_count(n_tokens: ArrayLike, gamma: ArrayLike, alpha: ArrayLike) -> Array:
     """Smallest k with P0(S >= k) <= alpha: the exact level-alpha test.
 
-    ``n_tokens + 1`` where even n green tokens are too likely: that test never rejects.
+    ``n_tokens + 1`` where even n green tokens are too likely: that test never rejects. Bracketed
+    in doubling steps around the normal approximation, then bisected.
     """
     n, g = count("n_tokens", n_tokens), open_unit("gamma", gamma)
     n, g, a = np.broadcast_arrays(n, g, open_unit("alpha", alpha))
-    guess = n * g - special.ndtri(a) * np.sqrt(n * g * (1.0 - g))
-    low = np.clip(np.floor(guess), 0.0, n)  # P0(S >= low) > alpha >= P0(S >= high)
-    high, step = np.clip(low + 1.0, 1.0, n + 1.0), 1.0
-    while np.any(wrong := binomial_tail(n, low, g) <= a):
-        low, step = np.where(wrong, np.maximum(low - step, 0.0), low), 2.0 * step
-    while np.any(wrong := binomial_tail(n, high, g) > a):
-        high, step = np.where(wrong, np.minimum(high + step, n + 1.0), high), 2.0 * step
-    while np.any(high - low > 1.0):
+    low = np.clip(np.floor(n * g - special.ndtri(a) * np.sqrt(n * g * (1.0 - g))), 0.0, n)
+    high, step = low + 1.0, 1.0  # P0(S >= low) > alpha >= P0(S >= high)
+    while (wrong := _tail(n, low, g) <= a).any():
+        low, high = np.where(wrong, np.maximum(low - step, 0.0), low), np.where(wrong, low, high)
+        step *= 2.0
+    while (wrong := _tail(n, high, g) > a).any():
+        low, high = (
+            np.where(wrong, high, low),
+            np.where(wrong, np.minimum(high + step, n + 1), high),
+        )
+        step *= 2.0
+    while (high - low > 1.0).any():
         middle = np.floor((low + high) / 2.0)
-        rejects = binomial_tail(n, middle, g) <= a
+        rejects = _tail(n, middle, g) <= a
         low, high = np.where(rejects, low, middle), np.where(rejects, middle, high)
     return np.asarray(high)
 

@@ -78,9 +78,10 @@ def _first_randomised(gamma: float, rate: float, alpha: float, power: float) -> 
 def _randomised_power(n: int, gamma: float, rate: float, alpha: float) -> float:
     """Power of the test that spends alpha to the last digit by tossing a coin at k - 1."""
     k = critical_count(n, gamma, alpha)
-    inner, outer = binomial_tail(n, [k, k - 1.0], gamma), binomial_tail(n, [k, k - 1.0], rate)
-    coin = (alpha - inner[0]) / (inner[1] - inner[0])
-    return float(outer[0] + coin * (outer[1] - outer[0]))
+    counts = np.array([k, k - 1.0])
+    null, marked = binomial_tail(n, counts, gamma), binomial_tail(n, counts, rate)
+    coin = (alpha - null[0]) / (null[1] - null[0])
+    return float(marked[0] + coin * (marked[1] - marked[0]))
 
 
 def _first_length(reds: Array, gamma: float, alpha: float) -> Array:

@@ -183,7 +183,8 @@ def _walk(at: Callable[[float], Design], values: list[float]) -> list[Design]:
     if not curve and refused is not None:
         raise refused
     if refused is not None:
-        typer.echo(f"note: {len(values) - len(curve)} values left out: {refused}", err=True)
+        left_out = f"{len(values) - len(curve)} of {len(values)} values left out"
+        typer.echo(f"note: {left_out}: {refused}", err=True)
     return curve
 
 

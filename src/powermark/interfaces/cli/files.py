@@ -8,32 +8,28 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from powermark.errors import FileProblem
 
 
-def read_plan(path: Path) -> dict[str, Any]:
-    """Return the JSON object that ``powermark plan --json`` printed into a file."""
+def read_plan(path: Path) -> dict[str, float]:
+    """Return gamma, delta, n_tokens and alpha from what ``powermark plan --json`` printed."""
+    hint = "make it with `powermark plan ... --json > plan.json`"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FileProblem(
-            f"cannot read {str(path)!r}: {error.strerror}.",
-            hint="make it with `powermark plan ... --json > plan.json`",
-        ) from None
+        raise FileProblem(f"cannot read {str(path)!r}: {error.strerror}.", hint=hint) from None
     except ValueError:
-        raise FileProblem(
-            f"{str(path)!r} is not JSON.",
-            hint="make it with `powermark plan ... --json > plan.json`",
-        ) from None
+        raise FileProblem(f"{str(path)!r} is not JSON.", hint=hint) from None
+    if not isinstance(found, dict):
+        raise FileProblem(f"{str(path)!r} is not a plan but a {type(found).__name__}.", hint=hint)
     wanted = ("gamma", "delta", "n_tokens", "alpha")
-    if not isinstance(found, dict) or any(name not in found for name in wanted):
-        raise FileProblem(
-            f"{str(path)!r} is not a plan: it needs {', '.join(wanted)}.",
-            hint="make it with `powermark plan ... --json > plan.json`",
-        )
-    return found
+    for name in wanted:
+        if type(found.get(name)) not in (int, float):
+            raise FileProblem(
+                f"{name} in {str(path)!r} must be a number; got {found.get(name)!r}.", hint=hint
+            )
+    return {name: found[name] for name in wanted}
 
 
 def write_file(path: Path, content: bytes) -> None:

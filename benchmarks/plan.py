@@ -1,0 +1,106 @@
+"""How long a plan takes, and how soon the command line answers.
+
+Run with ``make bench``. Times are medians on whatever machine runs them; the promises are at most 50
+ms for a closed-form plan up to n = 10,000 and at most 0.5 s for ``powermark --help``. The floor beside
+each plan is two vectorised inverse Beta functions over all n critical counts, which is what a plain
+search over every design would cost.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from powermark import Dirichlet, plan
+from powermark.calibration.solve import rate_for
+
+PLAN_PROMISE, HELP_PROMISE = 0.050, 0.5  # seconds
+REPEATS = 15
+
+
+def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Median over ``repeats`` calls, after one that is not counted."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def closed_forms() -> float:
+    """Print the promised plans; return the slowest median at n = 10,000."""
+    known: dict[str, float] = {"alpha": 0.01, "power": 0.95}
+    slowest = 0.0
+    print("closed-form plans, median ms          n=50    n=1,000   n=10,000   floor(10,000)")
+    for missing in ("kl", "power", "alpha", "n_tokens"):
+        row = []
+        for n in (50, 1000, 10_000):
+            given: dict[str, Any] = {"n_tokens": n, **known, "kl": plan(n_tokens=n, **known).kl}
+            del given[missing]
+            row.append(median_seconds(lambda given=given: plan(**given)))  # type: ignore[misc]
+        slowest = max(slowest, row[-1])
+        cells = "".join(f"{1e3 * seconds:11.1f}" for seconds in row)
+        print(f"  solve for {missing:<20}{cells}{1e3 * floor():15.1f}")
+    return slowest
+
+
+def floor() -> float:
+    """Time the inverse Beta functions of every critical count at n = 10,000, twice."""
+    ks = np.arange(1.0, 10_001.0)
+    return median_seconds(lambda: (rate_for(10_000, ks, 0.01), rate_for(10_000, ks, 0.95)), 5)
+
+
+def other_plans() -> None:
+    """Print plans that need root finding; no promise, so that regressions are seen."""
+    requests: dict[str, dict[str, Any]] = {
+        "edit_rate .1": {"edit_rate": 0.1},
+        "survival .8, attacked_power .8": {"survival": 0.8, "attacked_power": 0.8},
+        "Dirichlet(50,257, 1e-3)": {"signal": Dirichlet(50_257, 1e-3)},
+        "variance_inflation 1.5": {"variance_inflation": 1.5},
+        "method paper": {"method": "paper"},
+    }
+    print("\nother plans for kl, median ms         n=50      n=200    n=10,000")
+    for name, options in requests.items():
+        cells = ""
+        for n in (50, 200, 10_000):
+            seconds = median_seconds(
+                lambda n=n, options=options: plan(  # type: ignore[misc]
+                    n_tokens=n, alpha=0.01, power=0.95, **options
+                ),
+                5,
+            )
+            cells += f"{1e3 * seconds:11.1f}"
+        print(f"  {name:<30}{cells}")
+
+
+def help_page() -> float:
+    """Median time of a fresh ``powermark --help``."""
+    program = Path(sys.executable).with_name("powermark")
+    return median_seconds(
+        lambda: subprocess.run([program, "--help"], capture_output=True, check=True), 7
+    )
+
+
+def main() -> int:
+    """Print the table; exit code 1 if a promise is broken."""
+    slowest = closed_forms()
+    other_plans()
+    answer = help_page()
+    plans_hold, help_holds = slowest <= PLAN_PROMISE, answer <= HELP_PROMISE
+    print(f"\nslowest closed-form plan at n = 10,000: {1e3 * slowest:.1f} ms (promise: 50)")
+    print(f"powermark --help: {answer:.2f} s (promise: 0.5)")
+    print("both promises hold" if plans_hold and help_holds else "A PROMISE IS BROKEN")
+    return 0 if plans_hold and help_holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
