@@ -1,0 +1,1 @@
+"""Speeds that are promised, measured."""

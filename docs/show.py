@@ -1,4 +1,4 @@
-"""What cog calls to put real output into the docs; run by ``make docs``, verified by ``make check``."""
+"""What cog calls to put real output into the docs: `make docs` writes, `make check` verifies."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def counts_after_edits(
     """Green counts of texts whose tokens are rewritten one by one: no formula of ours inside."""
     rewritten = rng.random((texts, n + h)) < rate
     touched = np.lib.stride_tricks.sliding_window_view(rewritten, h + 1, axis=1).any(axis=2)
-    return (rng.random((texts, n)) < np.where(touched, gamma, prime)).sum(axis=1)
+    return np.asarray((rng.random((texts, n)) < np.where(touched, gamma, prime)).sum(axis=1))
 
 
 @pytest.mark.parametrize("h", [0, 1, 2, 4])
@@ -85,6 +85,6 @@ def test_one_attack_at_a_time_and_in_range() -> None:
         Edits(edit_rate=0.1, survival=0.9)
     for bad in ({"edit_rate": 1.0}, {"survival": 0.0}, {"removal": -0.1}, {"context_width": -1}):
         with pytest.raises(InvalidInput, match=next(iter(bad))):
-            Edits(**bad)  # type: ignore[arg-type]
+            Edits(**bad)
     assert not Edits()
     assert Edits(removal=0.0)

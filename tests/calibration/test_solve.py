@@ -32,7 +32,7 @@ def test_no_critical_count_is_cheaper(n: int, alpha: float, power: float) -> Non
     """The sparse comparison of critical counts against all of them."""
     if GAMMA_MIN**n > alpha or power <= alpha * 1.01:
         return
-    ks = np.arange(critical_count(n, GAMMA_MIN, alpha), n + 1)
+    ks = np.arange(float(critical_count(n, GAMMA_MIN, alpha)), n + 1)
     every = bernoulli_kl(rate_for(n, ks, power), rate_for(n, ks, alpha))
     found = least_kl(Problem(n_tokens=n, alpha=alpha, power=power))
     assert found.kl == pytest.approx(float(every.min()), rel=1e-9)
@@ -166,7 +166,7 @@ def test_impossible_problems_name_the_bound() -> None:
 def test_gamma_steps_down_where_the_grid_would_break_the_level() -> None:
     """Levels one ulp below the size of a gamma on the grid: rounding down once is not enough."""
     for k in range(30, 51):
-        on_grid = np.floor(rate_for(50, k, 0.05) / GAMMA_GRID) * GAMMA_GRID
+        on_grid = float(np.floor(rate_for(50, k, 0.05) / GAMMA_GRID) * GAMMA_GRID)
         alpha = float(np.nextafter(binomial_tail(50, k, on_grid), 0.0))
         problem = Problem(n_tokens=50, alpha=alpha, power=0.9)
         settled = settle(problem, replace(least_kl(problem), critical_count=k, gamma=on_grid))

@@ -55,10 +55,10 @@ def test_power_is_scipys_simulated_power(gamma: float, delta: float) -> None:
         return rng.random(size) < design.gamma_prime
 
     def p_value(indicators: np.ndarray, axis: int = -1) -> np.ndarray:
-        return stats.binom.sf(indicators.sum(axis=axis) - 1, n, gamma)
+        return np.asarray(stats.binom.sf(indicators.sum(axis=axis) - 1, n, gamma))
 
     simulated = stats.power(
-        p_value, texts, n, significance=alpha, n_resamples=20_000, vectorized=True
+        p_value, texts, [n], significance=alpha, n_resamples=20_000, vectorized=True
     ).power
     error = np.sqrt(design.power * (1 - design.power) / 20_000)
     assert abs(float(simulated) - design.power) < 4 * error + 1e-9
