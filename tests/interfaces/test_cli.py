@@ -50,13 +50,16 @@ def test_version(run: Run) -> None:
 def test_plan_options_reach_the_solver(run: Run) -> None:
     _, out, _ = run(
         "plan", *BASE, "--power", ".9", "--edit-rate", ".1", "--context-width", "2",
-        "--attacked-power", ".7", "--mixture", ".3:2,.7:90", "--per-text", "--json",
+        "--attacked-power", ".7", "--signal", "mixture", "--mixture", ".3:2,.7:90", "--per-text",
+        "--json",
     )  # fmt: skip
     found = json.loads(out)
     assert found["signal"] == "beta-mixture(0.3*2+0.7*90,per-text)"
     assert found["survival"] == pytest.approx(0.9**3)
     assert found["variance_inflation"] > 1.0
-    _, out, _ = run("plan", *BASE, "--power", ".9", "--vocab-size", "32000", "--json")
+    _, out, _ = run(
+        "plan", *BASE, "--power", ".9", "--signal", "dirichlet", "--vocab-size", "32000", "--json"
+    )
     assert json.loads(out)["signal"] == "dirichlet(V=32000,a=1)"
 
 
@@ -177,9 +180,11 @@ def test_reproduce(run: Run, tmp_path: Path) -> None:
         (("plan", *BASE, "--kl", "7"), "kl must be below -log(gamma) = 4.605"),
         (("plan", *BASE), "missing: power, kl"),
         (("plan", "--method", "magic", *BASE), "method must be one of"),
-        (("plan", *BASE, "--power", ".9", "--mixture", "1,2"), "--mixture must be WEIGHT"),
-        (("plan", *BASE, "--power", ".9", "--mixture", "1:2", "--vocab-size", "9"), "not both"),
-        (("plan", *BASE, "--power", ".9", "--per-text"), "--per-text needs --mixture"),
+        (("plan", *BASE, "--power", ".9", "--signal", "mixture", "--mixture", "1,2"),
+         "--mixture must be WEIGHT"),
+        (("plan", *BASE, "--power", ".9", "--signal", "mixture"), "got ''"),
+        (("plan", *BASE, "--power", ".9", "--signal", "dirichlet"), "needs --vocab-size"),
+        (("plan", *BASE, "--power", ".9", "--signal", "loud"), "--signal must be plug-in"),
         (("power", "--plan", "nowhere.json"), "cannot read 'nowhere.json': No such file"),
         (("power", *BASE), "missing: --gamma, --delta"),
         (("power", *BASE, "--gamma", ".5", "--delta", "2", "--test", "t"), "test must be one of"),

@@ -53,6 +53,7 @@ def curve_command(
     attacked_power: options.AttackedPower = None,
     context_width: options.ContextWidth = 1,
     variance_inflation: options.VarianceInflation = 1.0,
+    signal: options.Signal = "plug-in",
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
@@ -80,7 +81,7 @@ def curve_command(
         for name in ("n_tokens", "alpha", "gamma", "delta"):
             given[name] = saved[name] if given[name] is None else given[name]
     shared = {
-        "signal": options.signal_model(vocab_size, concentration, mixture, per_text),
+        "signal": options.signal_model(signal, vocab_size, concentration, mixture, per_text),
         "variance_inflation": variance_inflation,
     }
     edits = {

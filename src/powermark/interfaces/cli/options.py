@@ -26,15 +26,12 @@ AttackedPower = Annotated[
 ]
 ContextWidth = Annotated[int, typer.Option(help="Tokens that seed a green list; for edits.")]
 VarianceInflation = Annotated[float, typer.Option(help="Overdispersion c of green counts.")]
-VocabSize = Annotated[
-    int | None, typer.Option(help="Use the paper's Dirichlet prior on a vocabulary of this size.")
-]
+Signal = Annotated[str, typer.Option(help="Signal model: plug-in, dirichlet or mixture.")]
+VocabSize = Annotated[int | None, typer.Option(help="Vocabulary size, for --signal dirichlet.")]
 Concentration = Annotated[float, typer.Option(help="Dirichlet concentration; the paper has 1.")]
 Mixture = Annotated[
     str | None,
-    typer.Option(
-        help="Beta mixture of green masses: WEIGHT:CONCENTRATION,... for example .3:1,.7:90"
-    ),
+    typer.Option(help="WEIGHT:CONCENTRATION,... for --signal mixture, for example .3:1,.7:90"),
 ]
 PerText = Annotated[bool, typer.Option("--per-text", help="Mixture drawn per text, not per token.")]
 PlanFile = Annotated[
@@ -44,25 +41,25 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def signal_model(
-    vocab_size: int | None, concentration: float, mixture: str | None, per_text: bool
+    signal: str, vocab_size: int | None, concentration: float, mixture: str | None, per_text: bool
 ) -> SignalModel:
-    """Return the signal model that the options name; the plug-in if none does."""
+    """Return the signal model that the options name."""
     from powermark.calibration.signal import BetaMixture, Dirichlet, PlugIn
 
-    if mixture is not None and vocab_size is not None:
-        raise InvalidInput("give --mixture or --vocab-size, not both.")
-    if mixture is not None:
-        try:
-            parts = [tuple(float(x) for x in part.split(":")) for part in mixture.split(",")]
-            weights, concentrations = zip(*parts, strict=True)
-        except ValueError:
-            raise InvalidInput(
-                f"--mixture must be WEIGHT:CONCENTRATION,...; got {mixture!r}.",
-                hint="for example --mixture .3:1,.7:90",
-            ) from None
-        return BetaMixture(weights, concentrations, per_text)
-    if vocab_size is not None:
+    if signal == "plug-in":
+        return PlugIn()
+    if signal == "dirichlet":
+        if vocab_size is None:
+            raise InvalidInput("--signal dirichlet needs --vocab-size.")
         return Dirichlet(vocab_size, concentration)
-    if concentration != 1.0 or per_text:
-        raise InvalidInput("--concentration needs --vocab-size, and --per-text needs --mixture.")
-    return PlugIn()
+    if signal != "mixture":
+        raise InvalidInput(f"--signal must be plug-in, dirichlet or mixture; got {signal!r}.")
+    try:
+        parts = [tuple(float(x) for x in part.split(":")) for part in (mixture or "").split(",")]
+        weights, concentrations = zip(*parts, strict=True)
+    except ValueError:
+        raise InvalidInput(
+            f"--mixture must be WEIGHT:CONCENTRATION,...; got {mixture or ''!r}.",
+            hint="for example --signal mixture --mixture .3:1,.7:90",
+        ) from None
+    return BetaMixture(weights, concentrations, per_text)

@@ -34,6 +34,7 @@ def plan_command(
     attacked_power: options.AttackedPower = None,
     context_width: options.ContextWidth = 1,
     variance_inflation: options.VarianceInflation = 1.0,
+    signal: options.Signal = "plug-in",
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
@@ -49,7 +50,7 @@ def plan_command(
         power=power,
         kl=kl,
         method=method,  # type: ignore[arg-type]  # plan() checks it and says what it may be
-        signal=options.signal_model(vocab_size, concentration, mixture, per_text),
+        signal=options.signal_model(signal, vocab_size, concentration, mixture, per_text),
         gamma=gamma,
         delta=delta,
         edit_rate=edit_rate,

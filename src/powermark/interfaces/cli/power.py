@@ -31,6 +31,7 @@ def power_command(
     removal: options.Removal = None,
     context_width: options.ContextWidth = 1,
     variance_inflation: options.VarianceInflation = 1.0,
+    signal: options.Signal = "plug-in",
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
@@ -56,7 +57,7 @@ def power_command(
         given["delta"],
         n_tokens=given["n_tokens"],
         alpha=given["alpha"],
-        signal=options.signal_model(vocab_size, concentration, mixture, per_text),
+        signal=options.signal_model(signal, vocab_size, concentration, mixture, per_text),
         edits=Edits(
             edit_rate=edit_rate, survival=survival, removal=removal, context_width=context_width
         ),
