@@ -4,7 +4,16 @@ import csv
 from pathlib import Path
 
 
+def pairs(name: str) -> list[tuple[str, ...]]:
+    """The rows of a file below its header, as text."""
+    return [tuple(row) for row in csv.reader(_lines(name))][1:]
+
+
 def rows(name: str) -> list[dict[str, float]]:
-    text = (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()
-    table = csv.DictReader(line for line in text if not line.startswith("#"))
-    return [{key: float(value) for key, value in row.items()} for row in table]
+    """The rows of a file by column, as numbers."""
+    return [{k: float(v) for k, v in row.items()} for row in csv.DictReader(_lines(name))]
+
+
+def _lines(name: str) -> list[str]:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if not line.startswith("#")]

@@ -262,7 +262,7 @@ def test_the_installed_program() -> None:
         )
 
     assert call("--version").stdout.startswith("powermark 0.")
-    for command in ((), ("plan",), ("power",), ("curve",), ("reproduce",)):
+    for command in ((), ("plan",), ("power",), ("curve",), ("greenlist",), ("reproduce",)):
         shown = call(*command, "--help")
         assert shown.returncode == 0
         assert "Usage: powermark" in shown.stdout

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from powermark.errors import PowermarkError
-from powermark.interfaces.cli import curve, plan, power, reproduce
+from powermark.interfaces.cli import curve, greenlist, key, plan, power, reproduce
 from powermark.version import __version__
 
 app = typer.Typer(
@@ -26,6 +26,8 @@ app = typer.Typer(
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan_command)
 app.command("power", epilog=power.EXAMPLES)(power.power_command)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve_command)
+app.add_typer(key.app, name="key")
+app.command("greenlist", epilog=greenlist.EXAMPLES)(greenlist.greenlist_command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce_command)
 
 

@@ -1,0 +1,1 @@
+"""From a plan to marked text: keys, green lists, specs, bias."""

@@ -1,0 +1,124 @@
+import copy
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from powermark.errors import FileProblem, InvalidInput
+from powermark.watermark.keys import ENVIRONMENT, PREFIX, SecretKey, load_key, load_ring, new_key
+
+SECRET = bytes(range(32))
+
+
+def test_a_new_key_is_private_and_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "k.key"
+    key = new_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load_key(path) == key
+    assert new_key(tmp_path / "other.key") != key
+    assert len({key, load_key(path)}) == 1
+
+
+def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "k.key"
+    new_key(path)
+    before = path.read_bytes()
+    with pytest.raises(FileProblem, match="exists already and is left alone"):
+        new_key(path)
+    assert path.read_bytes() == before
+
+
+def test_the_secret_shows_nowhere(tmp_path: Path) -> None:
+    key = SecretKey(SECRET)
+    shown = f"{key!r} {key} {key.fingerprint} {json.dumps(str(key))}"
+    path = tmp_path / "k.key"
+    for text in (f"{PREFIX}{SECRET.hex()[:-1]}", f"{PREFIX}{SECRET.hex()}zz", SECRET.hex()):
+        path.write_text(text)
+        path.chmod(0o600)
+        with pytest.raises(FileProblem) as caught:
+            load_key(path)
+        shown += str(caught.value) + str(caught.value.hint)
+    for part in (SECRET.hex()[:8], SECRET.hex()[16:24], SECRET.hex()[-8:]):
+        assert part not in shown
+
+
+def test_a_key_is_not_pickled_by_accident() -> None:
+    key = SecretKey(SECRET)
+    with pytest.raises(InvalidInput, match="not pickled"):
+        pickle.dumps(key)
+    with pytest.raises(InvalidInput, match="not pickled"):
+        copy.deepcopy(key)
+
+
+def test_purposes_share_nothing() -> None:
+    key = SecretKey(SECRET)
+    assert key.derive(b"a", 16) != key.derive(b"b", 16)
+    assert key.fingerprint not in f"{key.siphash_key[0]:x}{key.siphash_key[1]:x}"
+    assert key != "a string"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "k.key"
+    new_key(path)
+    path.chmod(mode)
+    with pytest.raises(FileProblem, match=rf"can be read by others \(mode {mode:04o}\)"):
+        load_key(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "does not hold a powermark key"),
+        (b"\xff\xfe\x00", "does not hold a powermark key"),
+        (PREFIX.encode() + b"00" * 31, "is damaged"),
+        (PREFIX.encode() + b"xy" * 32, "is damaged"),
+    ],
+)
+def test_broken_key_files(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "k.key"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(FileProblem, match=message):
+        load_key(path)
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match="cannot read the key file"):
+        load_key(tmp_path / "nowhere.key")
+    with pytest.raises(FileProblem, match="cannot write"):
+        new_key(tmp_path / "nowhere" / "k.key")
+
+
+def test_a_full_disk_leaves_no_half_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(FileProblem, match="No space left on device"):
+        new_key(tmp_path / "k.key")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_holds_a_key_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    with pytest.raises(FileProblem, match=f"nor the environment variable {ENVIRONMENT}"):
+        load_key()
+    monkeypatch.setenv(ENVIRONMENT, f"{PREFIX}{SECRET.hex()}")
+    assert load_key() == SecretKey(SECRET)
+    monkeypatch.setenv(ENVIRONMENT, SECRET.hex())
+    with pytest.raises(FileProblem, match=f"environment variable {ENVIRONMENT} does not hold"):
+        load_key()
+
+
+def test_a_ring_is_a_folder_of_keys(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"no file named \*.key"):
+        load_ring(tmp_path)
+    keys = {name: new_key(tmp_path / f"{name}.key") for name in ("2026-11", "2026-10")}
+    assert load_ring(tmp_path) == keys
+
+
+def test_a_key_has_32_bytes() -> None:
+    with pytest.raises(InvalidInput, match="32 bytes long; got 16"):
+        SecretKey(b"0" * 16)
