@@ -129,6 +129,33 @@ def test_a_budget_that_rounding_would_overspend_takes_one_token_more() -> None:
     assert found.kl <= budget
 
 
+def test_overdispersion_never_buys_power() -> None:
+    """Taken literally, c near n would find power .95 in all-green texts without any mark."""
+    for c in (1.5, 20.0, 192.8):
+        loose = plan(n_tokens=193, alpha=0.05, power=0.95, variance_inflation=c)
+        assert loose.kl >= plan(n_tokens=193, alpha=0.05, power=0.95).kl * (1 - 1e-6)
+        assert loose.efficiency <= 1.0
+    weaker = evaluate(0.5, 0.6, n_tokens=100, alpha=0.05, variance_inflation=2.0)
+    assert weaker.power < evaluate(0.5, 0.6, n_tokens=100, alpha=0.05).power
+    assert weaker.variance_inflation == 2.0
+
+
+def test_extreme_requests_get_answers() -> None:
+    """Found by fuzzing: certain green, nothing surviving, no valley in the guide, a hard mark."""
+    certain = plan(n_tokens=120, alpha=0.3, kl=0.5, edit_rate=0.0, variance_inflation=3.0)
+    assert certain.power > 0.99
+    gone = plan(n_tokens=120, alpha=0.01, power=0.6, survival=1e-9, attacked_power=0.001)
+    assert gone.survival == 0.0
+    assert gone.power >= 0.6
+    rough = plan(n_tokens=20, alpha=0.05, power=0.99, edit_rate=0.1, context_width=4)
+    assert rough.attacked_power is not None
+    assert rough.attacked_power >= 0.99
+    hard = plan(n_tokens=50, alpha=0.05, power=0.9, delta=49.0)
+    assert (hard.power, hard.gamma_prime) == (1.0, 1.0)
+    weak = plan(n_tokens=7, alpha=1e-3, power=1.1e-3, delta=1.0, variance_inflation=1.5)
+    assert weak.power >= 1.1e-3
+
+
 def test_json_is_plain_and_the_table_reads_well() -> None:
     found = plan(n_tokens=50, alpha=0.05, power=0.95, survival=0.9)
     data = json.loads(json.dumps(found.to_dict(), allow_nan=False))

@@ -128,8 +128,7 @@ def evaluate(
         critical_count(n, gamma, alpha) if test == "exact" else z_critical_count(n, gamma, alpha)
     )
     size = float(binomial_tail(n, k, gamma))
-    c = total_inflation(signal, n, gamma, delta, variance_inflation)
-    power = float(beta_binomial_power(n, k, rate, c))
+    power, attacked, c = powers(signal, edits, n, k, gamma, delta, variance_inflation)
     limit_level = max(alpha, size)
     return Design(
         gamma=gamma,
@@ -147,7 +146,7 @@ def evaluate(
         edit_rate=edits.edit_rate,
         survival=edits.surviving_share(n) if edits else None,
         removal=edits.removal,
-        attacked_power=edits.attacked_power(n, k, gamma, rate, c) if edits else None,
+        attacked_power=attacked if edits else None,
         context_width=edits.context_width,
         variance_inflation=c,
         test=test,
@@ -166,12 +165,29 @@ def evaluate(
     )
 
 
-def total_inflation(
-    signal: SignalModel, n: int, gamma: float, delta: float, variance_inflation: float
-) -> float:
-    """Add the overdispersion of the signal and the user's own; at most just below n."""
-    c = signal.variance_inflation(n, gamma, delta) + variance_inflation - 1.0
-    return min(c, 1.0 + 0.999999 * (n - 1))
+def powers(
+    signal: SignalModel,
+    edits: Edits,
+    n: int,
+    k: float,
+    gamma: float,
+    delta: float,
+    variance_inflation: float,
+) -> tuple[float, float, float]:
+    """Return the power on clean text and on edited text, and the inflation c they had.
+
+    The user's c comes on top of the signal's own. It was measured on some design, not on this one,
+    and taken literally it would find power where there is no mark (as delta -> 0 the true c -> 1).
+    So it may only cost power: the lesser of the two laws, with it and without it, counts.
+    """
+    rate, own = float(signal.green_rate(gamma, delta)), signal.variance_inflation(n, gamma, delta)
+    most = 1.0 + 0.999999 * (n - 1)
+    inflations = {min(own, most), min(own + variance_inflation - 1.0, most)}
+    clean = min(float(beta_binomial_power(n, k, rate, c)) for c in inflations)
+    attacked = clean
+    if edits:
+        attacked = min(edits.attacked_power(n, k, gamma, rate, c) for c in inflations)
+    return clean, attacked, max(inflations)
 
 
 def edit_parts(edits: Edits) -> dict[str, float | None]:

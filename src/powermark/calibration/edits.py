@@ -21,7 +21,7 @@ from scipy import special
 
 from powermark.checks import Array, count, in_interval
 from powermark.errors import InvalidInput
-from powermark.theory.power import beta_binomial_power
+from powermark.theory.power import beta_binomial_power, binomial_tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +57,46 @@ class Edits:
     def attacked_power(
         self, n_tokens: int, critical_count: float, gamma: float, gamma_prime: float, c: float
     ) -> float:
-        """P(S >= critical_count) for the edited text; c inflates the marked part's variance."""
-        if self.edit_rate is not None:
-            return self._random_edits_power(n_tokens, critical_count, gamma, gamma_prime, c)
-        marked = self._surviving_count(n_tokens)
-        greens, weights = _binomial_window(n_tokens - marked, gamma)
-        still_needed = np.maximum(critical_count - greens, 0.0)
-        if marked == 0:
-            return float(weights @ (still_needed <= 0.0))
-        correlation = (c - 1.0) / max(n_tokens - 1, 1)
-        inflation = 1.0 + (marked - 1) * correlation
-        tails = beta_binomial_power(marked, still_needed, gamma_prime, inflation)
-        return float(weights @ tails)
+        """P(S >= critical_count) for the edited text; c inflates the marked part's variance.
+
+        A fixed share of independent tokens is a sum of two binomials, and exact. Otherwise the
+        number of survivors or the rate of a text is random, and S gets a beta-binomial law with
+        its exact mean and variance.
+        """
+        if self.edit_rate is None and c == 1.0:
+            marked = self._surviving_count(n_tokens)
+            greens, weights = _binomial_window(n_tokens - marked, gamma)
+            still_needed = np.maximum(critical_count - greens, 0.0)
+            tails = binomial_tail(max(marked, 1), still_needed, gamma_prime if marked else 0.0)
+            return float(weights @ tails)
+        n, share = n_tokens, self.surviving_share(n_tokens)
+        rate = share * gamma_prime + (1.0 - share) * gamma
+        binomial = n * rate * (1.0 - rate)
+        inflation = self._variance(n, gamma, gamma_prime, c) / binomial if binomial > 0.0 else 1.0
+        inflation = min(max(inflation, 1.0), 1.0 + 0.999 * (n - 1))
+        return float(beta_binomial_power(n, critical_count, rate, inflation))
+
+    def _variance(self, n: int, gamma: float, gamma_prime: float, c: float) -> float:
+        """Var(S) by the law of total variance, with M of the n positions surviving.
+
+        With ``s = E[M] / n``, ``r`` the mean green rate and ``pairs = E[M (M-1)]``,
+
+            Var(S) = n r (1-r) + (gamma' - gamma)^2 (pairs - n (n-1) s^2)
+                     + correlation * gamma' (1-gamma') * pairs,
+
+        where the correlation of two marked tokens of a text is ``(c-1) / (n-1)``.
+        """
+        s = self.surviving_share(n)
+        if self.edit_rate is None:
+            pairs = n * s * (n * s - 1.0)
+        else:  # neighbours up to h apart share rewritten tokens
+            keep, lags = 1.0 - self.edit_rate, np.arange(1, min(self.context_width, n - 1) + 1)
+            pairs = n * (n - 1) * s * s + 2.0 * float(np.sum((n - lags) * (s * keep**lags - s * s)))
+        rate = s * gamma_prime + (1.0 - s) * gamma
+        correlation = (c - 1.0) / max(n - 1, 1)
+        extra = (gamma_prime - gamma) ** 2 * (pairs - n * (n - 1) * s * s)
+        extra += correlation * gamma_prime * (1.0 - gamma_prime) * max(pairs, 0.0)
+        return n * rate * (1.0 - rate) + extra
 
     def _surviving_count(self, n_tokens: int) -> int:
         if self.survival is not None:
@@ -77,28 +105,6 @@ class Edits:
             return n_tokens
         lost = int(np.ceil(n_tokens * self.removal - 1e-9)) + self.context_width
         return max(0, n_tokens - lost)
-
-    def _random_edits_power(
-        self, n_tokens: int, critical_count: float, gamma: float, gamma_prime: float, c: float
-    ) -> float:
-        """Power under independent edits, by a beta-binomial with the exact mean and variance.
-
-        M of the n positions survive, neighbours together, so S varies a little more than a
-        binomial of the mean rate. With ``pairs = E[M (M-1)]`` the law of total variance gives
-
-            Var(S) = n r (1-r) + (gamma' - gamma)^2 (pairs - n (n-1) s^2)
-                     + correlation * gamma' (1-gamma') * pairs.
-        """
-        n, s, keep = n_tokens, self.surviving_share(n_tokens), 1.0 - float(self.edit_rate or 0.0)
-        lags = np.arange(1, min(self.context_width, n - 1) + 1)
-        pairs = n * (n - 1) * s * s + 2.0 * np.sum((n - lags) * (s * keep**lags - s * s))
-        rate = s * gamma_prime + (1.0 - s) * gamma
-        correlation = (c - 1.0) / max(n - 1, 1)
-        extra = (gamma_prime - gamma) ** 2 * (pairs - n * (n - 1) * s * s)
-        extra += correlation * gamma_prime * (1.0 - gamma_prime) * pairs
-        inflation = 1.0 + max(0.0, extra) / (n * rate * (1.0 - rate))
-        inflation = min(inflation, 1.0 + 0.999 * (n - 1))
-        return float(beta_binomial_power(n, critical_count, rate, inflation))
 
 
 def _binomial_window(n: int, p: float) -> tuple[Array, Array]:

@@ -203,9 +203,11 @@ def _report(request: Request, answer: Answer, points: tuple[Design, ...] = ()) -
 
 
 def _tokens(design: Design, power: float) -> int | None:
+    """First length with this power, under the design's inflation c and without any."""
+    laws = {1.0, design.variance_inflation}
     try:
-        return required_length(
-            design.gamma, design.gamma_prime, design.alpha, power, design.variance_inflation
+        return max(
+            required_length(design.gamma, design.gamma_prime, design.alpha, power, c) for c in laws
         )
     except Infeasible:
         return None

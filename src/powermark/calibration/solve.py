@@ -8,19 +8,20 @@ Otherwise k is screened with the closed form and settled by exact evaluation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import optimize, special
 
-from powermark.calibration.design import total_inflation
+from powermark.calibration.design import powers
 from powermark.calibration.edits import Edits
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
 from powermark.checks import Array
 from powermark.errors import Infeasible
 from powermark.theory.distortion import bernoulli_kl
 from powermark.theory.green_rate import token_green_rate
-from powermark.theory.power import beta_binomial_power, binomial_tail, critical_count
+from powermark.theory.power import binomial_tail, critical_count
 
 GAMMA_MIN = 0.01  # below it "green" leaves a model one token in a hundred to choose from
 GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
@@ -50,13 +51,12 @@ class Problem:
 
     def margin(self, k: float, gamma: float, delta: float) -> float:
         """Power above what was asked, the lesser of clean and attacked; increases in delta."""
-        n, rate = self.n_tokens, float(self.signal.green_rate(gamma, delta))
-        c = total_inflation(self.signal, n, gamma, delta, self.variance_inflation)
-        margin = float(beta_binomial_power(n, k, rate, c)) - self.power
-        if self.attacked_power is not None:
-            attacked = self.edits.attacked_power(n, k, gamma, rate, c)
-            margin = min(margin, attacked - self.attacked_power)
-        return margin
+        clean, attacked, _ = powers(
+            self.signal, self.edits, self.n_tokens, k, gamma, delta, self.variance_inflation
+        )
+        if self.attacked_power is None:
+            return clean - self.power
+        return min(clean - self.power, attacked - self.attacked_power)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +103,21 @@ def settle(problem: Problem, solution: Solution) -> Solution:
         while binomial_tail(n, k, gamma) > problem.alpha:
             gamma -= GAMMA_GRID
     if problem.delta is not None:
-        while (  # gamma was the least that has the power: round up, as far as alpha allows
-            problem.margin(k, gamma, problem.delta) < 0.0
-            and binomial_tail(n, k, gamma + GAMMA_GRID) <= problem.alpha
-        ):
-            gamma += GAMMA_GRID
+        gamma = _nudge(lambda g: problem.margin(k, g, problem.delta or 0.0), gamma, GAMMA_GRID)
+        while binomial_tail(n, k, gamma) > problem.alpha:  # no room above: take what was lost
+            gamma -= GAMMA_GRID
         return replace(solution, gamma=gamma, kl=float(problem.signal.kl(gamma, problem.delta)))
     found = _tune(problem, k, gamma)
     delta = float(np.float32(solution.delta if found is None else found[1]))
-    while problem.margin(k, gamma, delta) < 0.0 and delta < MAX_DELTA:
-        delta = float(np.nextafter(np.float32(delta), np.float32(np.inf)))
+    ulp = float(np.spacing(np.float32(delta)))
+    delta = min(MAX_DELTA, _nudge(lambda d: problem.margin(k, gamma, d), delta, ulp))
     return replace(solution, gamma=gamma, delta=delta, kl=float(problem.signal.kl(gamma, delta)))
+
+
+def _nudge(margin: Callable[[float], float], value: float, step: float) -> float:
+    """Raise ``value`` by as few steps as make the margin non-negative, in doubling strides."""
+    strides = (0.0, *(step * 2.0**i for i in range(24)))
+    return next((value + s for s in strides if margin(value + s) >= 0.0), value)
 
 
 def rate_for(n_tokens: int, k: Array | float, probability: float) -> Array:
@@ -169,10 +173,9 @@ def _screen(problem: Problem, ks: Array) -> Array:
     gamma = rate_for(n, ks, problem.alpha)
     rate = rate_for(n, ks, problem.power)
     if problem.attacked_power is not None:
-        share = problem.edits.surviving_share(n)
+        share = max(problem.edits.surviving_share(n), 1e-12)
         attacked = rate_for(n, ks, problem.attacked_power)
-        with np.errstate(divide="ignore"):
-            rate = np.maximum(rate, (attacked - (1.0 - share) * gamma) / share)
+        rate = np.maximum(rate, (attacked - (1.0 - share) * gamma) / share)
     reachable = rate < 1.0
     rate = np.where(reachable, rate, 0.5)
     if problem.delta is not None:
@@ -200,6 +203,8 @@ def _descend(problem: Problem, ks: Array, guide: Array) -> Solution:
         net |= {float(k) for k in np.maximum(np.floor(np.array(_STARTS) * n), fewest)}
         step = max(1.0, np.floor(n / 16))
     tried = {k: _cost(problem, k) for k in net}
+    if not np.isfinite(min(tried.values())):  # nothing to go downhill from: look all over
+        tried |= {float(k): _cost(problem, float(k)) for k in ks[:: max(1, ks.size // 24)]}
     while True:
         best = min(tried, key=tried.__getitem__)
         around = {np.clip(best - step, fewest, n), np.clip(best + step, fewest, n)} - tried.keys()
@@ -238,15 +243,21 @@ def _tune(problem: Problem, k: float, gamma: float) -> tuple[float, float] | Non
 def _tune_gamma(
     problem: Problem, k: float, most: float, delta: float
 ) -> tuple[float, float] | None:
-    """At a fixed delta: the power falls with gamma, the KL may fall on either side (Lemma 3.9)."""
+    """At a fixed delta the power rises with gamma, while the KL rises and then falls (Lemma 3.9).
+
+    So the cheapest gamma is the largest that keeps alpha or the least that has the power. The
+    latter is only looked for where small gammas are the cheaper ones.
+    """
     if problem.margin(k, most, delta) < 0.0:
         return None
     least = min(GAMMA_MIN, most)
+    if problem.signal.kl(least, delta) >= problem.signal.kl(most, delta):
+        return most, delta
     if problem.margin(k, least, delta) < 0.0:
-        least = optimize.brentq(lambda g: problem.margin(k, g, delta), GAMMA_MIN, most, xtol=1e-13)
+        least = optimize.brentq(lambda g: problem.margin(k, g, delta), least, most, xtol=1e-13)
         least = min(most, least * (1.0 + 1e-9))
-    costs = problem.signal.kl(np.array([least, most]), delta)
-    return (float(least), delta) if costs[0] < costs[1] else (most, delta)
+    cheaper = problem.signal.kl(least, delta) < problem.signal.kl(most, delta)
+    return (float(least), delta) if cheaper else (most, delta)
 
 
 def _at_gamma(problem: Problem, gamma: float) -> Solution:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
-from powermark.checks import Array, open_unit
+from powermark.checks import Array, in_interval, open_unit
 from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.bounds import information_limit
 from powermark.theory.distortion import bernoulli_kl
 from powermark.theory.power import beta_binomial_power, binomial_tail, critical_count
 
 LONGEST = 10_000_000  # tokens; longer than any text we plan for
-_CHUNK = 32  # red tolerances tried at first; doubled each round
+_CHUNK = 32  # red tolerances looked at together
 
 
 def required_length(
@@ -25,37 +28,53 @@ def required_length(
 
         n_r = min{ n : P0(at most r red among n) <= alpha },   r = 0, 1, 2, ...
 
-    They are tried in order. For independent tokens the search may begin at the first n whose
-    *randomised* test reaches the power: its power is at least that of ours and grows with n.
-    Longer texts may fall below the power again, until the next tooth.
+    For independent tokens they are tried in order from the first n whose *randomised* test reaches
+    the power: its power is at least that of ours and grows with n. With overdispersion the start is
+    found by bisection over r instead, and the few dozen r below it are looked at. Longer texts may
+    fall below the power again, until the next tooth.
     """
-    g, rate = float(open_unit("gamma", gamma)), float(open_unit("gamma_prime", gamma_prime))
+    g = float(open_unit("gamma", gamma))
+    rate = float(in_interval("gamma_prime", gamma_prime, 0.0, 1.0, closed="high"))
     a, target = float(open_unit("alpha", alpha)), float(open_unit("power", power))
+    c = float(in_interval("variance_inflation", variance_inflation, 1.0, np.inf, closed="low"))
     if rate <= g:
         raise InvalidInput(f"gamma_prime must exceed gamma = {g:g}; got {rate:g}.")
-    too_long = Infeasible(
+
+    def reached(reds: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Lengths n_r and whether the test has the power there."""
+        n = _first_length(reds, g, a)
+        usable = n > c  # a shorter text cannot have this inflation
+        powers = beta_binomial_power(np.where(usable, n, np.floor(c) + 2.0), n - reds, rate, c)
+        return n, usable & (powers >= target)
+
+    if c == 1.0:
+        start = _first_randomised(g, rate, a, target)
+        red = max(0.0, float(start - critical_count(start, g, a))) if start <= LONGEST else np.inf
+    else:
+        red = _first_red(lambda r: bool(reached(np.array([r]))[1][0]), LONGEST * (1.0 - g))
+    while red < np.inf:
+        n, enough = reached(red + np.arange(_CHUNK, dtype=np.float64))
+        if np.any(enough):
+            return int(n[np.argmax(enough)])
+        red = red + _CHUNK if n[-1] <= LONGEST else np.inf
+    raise Infeasible(
         f"power {target:g} needs more than {LONGEST:,} scored tokens at gamma = {g:g}, "
         f"gamma_prime = {rate:g}, alpha = {a:g}.",
         hint="a larger delta reaches it with fewer tokens.",
     )
-    red, chunk = 0.0, _CHUNK
-    if variance_inflation == 1.0:
-        start = _first_randomised(g, rate, a, target)
-        if start > LONGEST:
-            raise too_long
-        red = max(0.0, float(start - critical_count(start, g, a)))
-    while True:
-        reds = red + np.arange(chunk, dtype=np.float64)
-        lengths = _first_length(reds, g, a)
-        usable = lengths > variance_inflation
-        if np.any(usable):
-            n, r = lengths[usable], reds[usable]
-            reached = beta_binomial_power(n, n - r, rate, variance_inflation) >= target
-            if np.any(reached):
-                return int(n[np.argmax(reached)])
-        if lengths[-1] > LONGEST:
-            raise too_long
-        red, chunk = red + chunk, 2 * chunk
+
+
+def _first_red(reached: Callable[[float], bool], most: float) -> float:
+    """Return where a scan over r may begin: a chunk below the first r that bisection finds."""
+    low, high = -1.0, 0.0
+    while not reached(high):
+        low, high = high, 2.0 * high + 1.0
+        if high > most:
+            return np.inf
+    while high - low > 1.0:
+        middle = np.floor((low + high) / 2.0)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return max(0.0, high - _CHUNK + 1.0)
 
 
 def _first_randomised(gamma: float, rate: float, alpha: float, power: float) -> int:
