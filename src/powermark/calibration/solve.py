@@ -27,7 +27,7 @@ GAMMA_MIN = 0.01  # below it "green" leaves a model one token in a hundred to ch
 GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
 _WEAKEST = 1e-4  # a smaller bias is no mark
 _ALL_COUNTS = 96  # up to this n every critical count is compared, above it a subset first
-_STARTS = (1.0, 0.97, 0.9, 0.75, 0.5, 0.25, 0.1)  # shares of n where the exact search looks too
+_STARTS = (1.0, 0.97, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # shares of n where the exact search looks too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ def _screen(problem: Problem, ks: Array) -> Array:
         least = token_green_rate(1.0 - rate, problem.delta)  # red mirror of the token lemma
         lower = np.where(reachable, 1.0 - least, 0.5)
         costs = np.minimum(
-            problem.signal.kl(np.clip(lower, 1e-300, 1 - 1e-16), problem.delta),
+            problem.signal.kl(np.clip(lower, GAMMA_MIN, 1.0 - 1e-9), problem.delta),
             problem.signal.kl(gamma, problem.delta),
         )
     else:

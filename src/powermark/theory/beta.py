@@ -53,7 +53,8 @@ def beta_expectation(
     left, right = _logit_quantile(a, b), -_logit_quantile(b, a)  # (...)
     low, high = np.maximum(left, -reach), np.minimum(right, reach)
     sd = np.sqrt(special.polygamma(1, a) + special.polygamma(1, b))  # of logit(Y)
-    step = np.minimum(_STEP_LIMIT, _STEP_IN_SD / np.hypot(1.0 / sd, 1.0 / width))
+    sharpness = np.hypot(1.0 / sd, 1.0 / width)
+    step = _STEP_IN_SD / np.maximum(sharpness, _STEP_IN_SD / _STEP_LIMIT)
     nodes = int(np.max(np.ceil((high - low) / step))) + 2
     u = low[..., None] + (high - low)[..., None] * np.linspace(0.0, 1.0, nodes)  # (..., nodes)
     y = special.expit(u)
