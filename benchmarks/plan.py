@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from powermark import Dirichlet, plan
-from powermark.calibration.solve import rate_for
+from powermark.calibration.problem import rate_for
 
 PLAN_PROMISE, HELP_PROMISE = 0.050, 0.5  # seconds
 REPEATS = 15

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from powermark import Dirichlet, Edits, Infeasible, InvalidInput, Plan, evaluate, plan
-from powermark.calibration.solve import Problem, least_kl
+from powermark.calibration.problem import Problem
+from powermark.calibration.solve import least_kl
 from powermark.theory import binomial_tail, gamma_roots, kl_divergence
 
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from powermark import BetaMixture, Dirichlet, Edits, PlugIn, SignalModel
-from powermark.calibration.solve import GAMMA_GRID, GAMMA_MIN, Problem, least_kl, rate_for, settle
+from powermark.calibration.problem import GAMMA_MIN, Problem, rate_for
+from powermark.calibration.solve import GAMMA_GRID, least_kl, settle
 from powermark.errors import Infeasible
 from powermark.theory import bernoulli_kl, binomial_tail, critical_count
 from tests import golden

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from powermark.calibration.problem import GAMMA_MIN
 from powermark.calibration.signal import SignalModel
-from powermark.calibration.solve import GAMMA_MIN
 from powermark.checks import Array
 from powermark.errors import Infeasible
 from powermark.theory.bounds import gamma_star

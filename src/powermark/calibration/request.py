@@ -10,8 +10,9 @@ from scipy import special
 
 from powermark.calibration import invert, paper
 from powermark.calibration.edits import Edits
+from powermark.calibration.problem import GAMMA_MIN, Problem
 from powermark.calibration.signal import MAX_DELTA, SignalModel
-from powermark.calibration.solve import GAMMA_MIN, Problem, Solution, least_kl, settle
+from powermark.calibration.solve import Solution, least_kl, settle
 from powermark.checks import count, in_interval, open_unit, positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.required_length import required_length

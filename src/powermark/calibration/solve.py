@@ -9,54 +9,21 @@ Otherwise k is screened with the closed form and settled by exact evaluation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
-from powermark.calibration.design import powers
-from powermark.calibration.edits import Edits
-from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
+from powermark.calibration.problem import GAMMA_MIN, Problem, rate_for
+from powermark.calibration.screen import candidates, gaps, screen
+from powermark.calibration.signal import MAX_DELTA, PlugIn
 from powermark.checks import Array
 from powermark.errors import Infeasible
-from powermark.theory.distortion import bernoulli_kl
-from powermark.theory.green_rate import token_green_rate
 from powermark.theory.power import binomial_tail, critical_count
 
-GAMMA_MIN = 0.01  # below it "green" leaves a model one token in a hundred to choose from
 GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
 _WEAKEST = 1e-4  # a smaller bias is no mark
-_ALL_COUNTS = 96  # up to this n every critical count is compared, above it a subset first
 _STARTS = (1.0, 0.97, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # shares of n where the exact search looks too
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """A design problem: all that is given, and what may be chosen."""
-
-    n_tokens: int
-    alpha: float
-    power: float
-    attacked_power: float | None = None
-    edits: Edits = field(default_factory=Edits)
-    signal: SignalModel = field(default_factory=PlugIn)
-    variance_inflation: float = 1.0
-    gamma: float | None = None
-    delta: float | None = None
-
-    @property
-    def closed_form(self) -> bool:
-        """Whether power and KL are inverse Beta functions and logarithms."""
-        return isinstance(self.signal, PlugIn) and self.variance_inflation == 1.0 and not self.edits
-
-    def margin(self, k: float, gamma: float, delta: float) -> float:
-        """Power above what was asked, the lesser of clean and attacked; increases in delta."""
-        clean, attacked, _ = powers(
-            self.signal, self.edits, self.n_tokens, k, gamma, delta, self.variance_inflation
-        )
-        if self.attacked_power is None:
-            return clean - self.power
-        return min(clean - self.power, attacked - self.attacked_power)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +46,12 @@ def least_kl(problem: Problem) -> Solution:
     """
     if problem.gamma is not None:
         return _at_gamma(problem, problem.gamma)
-    ks = _candidates(problem)
-    costs = _screen(problem, ks)
+    ks = candidates(problem)
+    costs = screen(problem, ks)
     if problem.closed_form:
         best = ks[np.argmin(costs)]
-        for neighbours in _gaps(ks, best):
-            finer = _screen(problem, neighbours)
+        for neighbours in gaps(ks, best):
+            finer = screen(problem, neighbours)
             if finer.size and finer.min() < costs.min():
                 ks, costs = neighbours, finer
         return _solution(problem, ks[np.argmin(costs)])
@@ -118,78 +85,6 @@ def _nudge(margin: Callable[[float], float], value: float, step: float) -> float
     """Raise ``value`` by as few steps as make the margin non-negative, in doubling strides."""
     strides = (0.0, *(step * 2.0**i for i in range(24)))
     return next((value + s for s in strides if margin(value + s) >= 0.0), value)
-
-
-def rate_for(n_tokens: int, k: Array | float, probability: float) -> Array:
-    """Return the green rate at which P(S >= k) is ``probability``: ``BetaInv(.; k, n-k+1)``.
-
-    The largest gamma of a level-alpha test, and the gamma_prime that gives a power.
-    """
-    return np.asarray(
-        special.betaincinv(k, n_tokens - np.asarray(k) + 1.0, probability), np.float64
-    )
-
-
-def _candidates(problem: Problem) -> Array:
-    """Critical counts worth comparing: all, or both ends densely and the middle sparsely."""
-    n = problem.n_tokens
-    fewest = _fewest(problem)
-    if n <= _ALL_COUNTS:
-        return np.arange(fewest, n + 1.0)
-    third = _ALL_COUNTS // 3
-    ends = [fewest + np.arange(third), n - np.arange(third), np.linspace(fewest, n, third)]
-    ks = np.unique(np.floor(np.concatenate(ends)))
-    return ks[(ks >= fewest) & (ks <= n)]
-
-
-def _fewest(problem: Problem) -> float:
-    """Smallest critical count whose gamma is at least GAMMA_MIN."""
-    n, alpha = problem.n_tokens, problem.alpha
-    fewest = float(critical_count(n, GAMMA_MIN, alpha))
-    if fewest > n:
-        needed = int(np.ceil(np.log(alpha) / np.log(GAMMA_MIN)))
-        raise Infeasible(
-            f"n_tokens = {n} cannot reach alpha = {alpha:g}: all {n} tokens are green by chance "
-            f"with probability {GAMMA_MIN**n:.2g} even at the smallest gamma, {GAMMA_MIN:g}.",
-            hint=f"plan for at least {needed} scored tokens, or a larger alpha.",
-        )
-    return fewest
-
-
-def _gaps(ks: Array, best: float) -> list[Array]:
-    """Critical counts that a sparse comparison left out beside its best one."""
-    i = int(np.searchsorted(ks, best))
-    low, high = ks[max(i - 1, 0)], ks[min(i + 1, ks.size - 1)]
-    between = np.arange(low + 1.0, high)
-    return [np.setdiff1d(between, ks)] if between.size > 1 else []
-
-
-def _screen(problem: Problem, ks: Array) -> Array:
-    """KL of each critical count by closed form: exact where one exists, else a guide.
-
-    The guide takes the plug-in signal and treats surviving positions as independent.
-    """
-    n = problem.n_tokens
-    gamma = rate_for(n, ks, problem.alpha)
-    rate = rate_for(n, ks, problem.power)
-    if problem.attacked_power is not None:
-        share = max(problem.edits.surviving_share(n), 1e-12)
-        attacked = rate_for(n, ks, problem.attacked_power)
-        rate = np.maximum(rate, (attacked - (1.0 - share) * gamma) / share)
-    reachable = rate < 1.0
-    rate = np.where(reachable, rate, 0.5)
-    if problem.delta is not None:
-        # the largest gamma gives the most power; a smaller one may cost less (Lemma 3.9)
-        reachable &= token_green_rate(gamma, problem.delta) >= rate
-        least = token_green_rate(1.0 - rate, problem.delta)  # red mirror of the token lemma
-        lower = np.where(reachable, 1.0 - least, 0.5)
-        costs = np.minimum(
-            problem.signal.kl(np.clip(lower, GAMMA_MIN, 1.0 - 1e-9), problem.delta),
-            problem.signal.kl(gamma, problem.delta),
-        )
-    else:
-        costs = bernoulli_kl(rate, gamma)
-    return np.where(reachable, costs, np.inf)
 
 
 def _descend(problem: Problem, ks: Array, guide: Array) -> Solution:
