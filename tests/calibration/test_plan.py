@@ -153,6 +153,8 @@ def test_extreme_requests_get_answers() -> None:
     assert rough.attacked_power >= 0.99
     hard = plan(n_tokens=50, alpha=0.05, power=0.9, delta=49.0)
     assert (hard.power, hard.gamma_prime) == (1.0, 1.0)
+    barely = plan(n_tokens=100, alpha=0.05, power=0.05 + 1e-11)
+    assert barely.tokens_needed["0.99"] is None
     weak = plan(n_tokens=7, alpha=1e-3, power=1.1e-3, delta=1.0, variance_inflation=1.5)
     assert weak.power >= 1.1e-3
 

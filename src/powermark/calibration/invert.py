@@ -82,8 +82,8 @@ def least_tokens(cost: Cost, kl: float, alpha: float, power: float, *, uneven: i
 def _crossing(cost: Cost, kl: float, low: float, high: float) -> float:
     """Return the last x in [low, high] with ``cost(x) <= kl``; cost increases and may jump."""
     cap = 2.0 * kl + 1.0  # keeps infeasible points finite for the root finder
-    x = float(optimize.brentq(lambda x: min(cost(x), cap) - kl, low, high, xtol=1e-11, rtol=1e-13))
-    step = 1e-11 * (1.0 + abs(x))
+    x = float(optimize.brentq(lambda x: min(cost(x), cap) - kl, low, high, xtol=1e-9, rtol=1e-12))
+    step = 1e-9 * (1.0 + abs(x))
     while cost(x) > kl:
         x, step = max(low, x - step), 2.0 * step
     return x

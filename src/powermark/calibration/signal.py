@@ -146,7 +146,12 @@ class BetaMixture(SignalModel):
         g, d = np.broadcast_arrays(open_unit("gamma", gamma), logit_bias(delta))
         g, d = g[..., None], d[..., None]
         a = np.asarray(self.concentrations)
-        return beta_expectation(lambda y: function(y, d[..., None]), g * a, (1.0 - g) * a)
+        return beta_expectation(
+            lambda y: function(y, d[..., None]),
+            g * a,
+            (1.0 - g) * a,
+            reach=40.0 + float(np.max(d, initial=0.0)),  # further out the lemma has its limits
+        )
 
 
 @dataclass(frozen=True, init=False)

@@ -82,8 +82,8 @@ def _first_randomised(gamma: float, rate: float, alpha: float, power: float) -> 
 
     No test reaches it with fewer tokens than the information limit; from there in doubling steps.
     """
-    limit = float(information_limit(1, alpha, power)) / float(bernoulli_kl(rate, gamma))
-    low = int(min(limit * (1.0 - 1e-9), LONGEST))
+    growth = max(float(bernoulli_kl(rate, gamma)), 1e-300)  # rounding may leave it below 0
+    low = int(min(float(information_limit(1, alpha, power)) / growth * (1.0 - 1e-9), LONGEST))
     high, step = low + 1, 1
     while _randomised_power(high, gamma, rate, alpha) < power and high <= LONGEST:
         low, high, step = high, high + step, 2 * step
