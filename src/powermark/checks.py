@@ -9,6 +9,15 @@ from powermark.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
+_MEANING = {
+    "gamma": "gamma is the green share of the vocabulary, for example 0.25.",
+    "delta": "delta is the bias added to green logits, for example 2.",
+    "alpha": "alpha is the false-positive rate you can bear, for example 0.01.",
+    "power": "power is the share of marked texts to be detected, for example 0.95.",
+    "kl": "kl is the distortion in nats per token, for example 0.05.",
+    "n_tokens": "n_tokens counts the tokens that the detector scores, for example 200.",
+}
+
 
 def in_interval(
     name: str, value: ArrayLike, low: float, high: float, *, closed: str = "neither"
@@ -28,7 +37,10 @@ def in_interval(
         left = "[" if closed in ("low", "both") else "("
         right = "]" if closed in ("high", "both") else ")"
         worst = largest if above else smallest
-        raise InvalidInput(f"{name} must be in {left}{low:g}, {high:g}{right}; got {worst:g}.")
+        raise InvalidInput(
+            f"{name} must be in {left}{low:g}, {high:g}{right}; got {worst:g}.",
+            hint=_MEANING.get(name),
+        )
     return x
 
 

@@ -210,6 +210,13 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(
     assert len(err.splitlines()) <= 2  # the sentence, and perhaps a hint
 
 
+def test_a_value_out_of_range_comes_with_what_it_means(run: Run) -> None:
+    _, _, err = run("plan", *BASE, "--power", ".9", "--gamma", "1.2")
+    assert err.splitlines()[1] == (
+        "  hint: gamma is the green share of the vocabulary, for example 0.25."
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
