@@ -98,3 +98,10 @@ def test_papers_method_with_a_fixed_gamma_and_other_signals() -> None:
         plan(n_tokens=50, alpha=0.05, power=0.9, method="paper", gamma=0.96)
     with pytest.raises(Infeasible, match=r"does not meet power 0.9 at any gamma"):
         plan(n_tokens=50, alpha=0.05, power=0.9, method="paper", signal=Dirichlet(1000, 1e-5))
+
+
+def test_papers_alpha_where_its_cost_is_not_monotone() -> None:
+    found = plan(n_tokens=50, power=0.95, kl=0.01, method="paper")
+    assert found.kl <= 0.01 * (1 + 1e-6)
+    with pytest.raises(InvalidInput, match=r"alpha must be in \[1e-240, 0.5\)"):
+        plan(n_tokens=10, alpha=0.5, power=0.95, method="paper")

@@ -187,8 +187,10 @@ def test_budgets_that_are_more_than_enough() -> None:
     assert rich.kl < 0.06
     assert "more would buy nothing" in rich.warnings[0]
     strict = plan(n_tokens=10_000, power=0.9, kl=0.5)
-    assert strict.alpha == pytest.approx(1e-300)
+    assert strict.alpha == pytest.approx(1e-240)
     assert "smallest level computed" in strict.warnings[0]
+    assert strict.size > 0.0
+    assert strict.efficiency <= 1.0
 
 
 def test_budgets_that_are_not_enough() -> None:
@@ -205,7 +207,7 @@ def test_budgets_that_are_not_enough() -> None:
     [
         ({"n_tokens": 50, "alpha": 0.05}, "missing: power, kl"),
         ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "kl": 0.1}, "all were given"),
-        ({"n_tokens": 50, "alpha": 0.0, "power": 0.9}, r"alpha must be in \(0, 1\); got 0"),
+        ({"n_tokens": 50, "alpha": 0.0, "power": 0.9}, r"alpha must be in \[1e-240, 1\); got 0"),
         ({"n_tokens": 50, "alpha": 0.05, "power": 0.9, "gamma": 1.2}, r"gamma must be in \(0, 1\)"),
         ({"n_tokens": 50, "alpha": 0.05, "power": 0.04}, "power must exceed alpha = 0.05"),
         (
@@ -233,6 +235,20 @@ def test_kl_above_what_any_gamma_allows() -> None:
         plan(n_tokens=50, alpha=0.05, kl=7.0)
     with pytest.raises(Infeasible, match=r"below -log\(gamma\) = 0.6931 for this gamma, 0.5"):
         plan(n_tokens=50, alpha=0.05, kl=0.7, gamma=0.5)
+
+
+def test_spiky_models_can_spend_more_than_the_plug_in() -> None:
+    spiky = Dirichlet(50_000, 1e-5)
+    assert float(spiky.kl(0.5, 20.0)) > 1.0
+    assert plan(n_tokens=50, alpha=0.05, kl=1.0, gamma=0.5, signal=spiky).kl <= 1.0
+
+
+def test_one_token_is_a_length_too() -> None:
+    assert plan(n_tokens=1, alpha=0.01, power=0.5).tokens_needed["0.5"] == 1
+
+
+def test_a_fixed_delta_is_compared_at_every_count() -> None:
+    assert plan(n_tokens=192, alpha=0.01, power=0.6614, delta=0.5).kl < 0.0195
 
 
 def test_hints_travel_as_notes() -> None:

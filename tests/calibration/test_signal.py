@@ -72,25 +72,6 @@ def test_mixture_averages_its_components_and_scales_its_weights() -> None:
         assert float(getattr(mixed, method)(0.4, 1.5)) == pytest.approx(0.25 * low + 0.75 * high)
 
 
-def test_mixture_per_text_is_overdispersed_as_simulated() -> None:
-    """50,000 texts of 40 tokens: the variance of the count within 4 standard errors."""
-    model = BetaMixture((0.5, 0.5), (2.0, 50.0), per_text=True)
-    rng, n, gamma, delta = np.random.default_rng(2), 40, 0.4, 2.0
-    total = rng.choice([2.0, 50.0], size=50_000)[:, None]
-    y = rng.beta(gamma * total, (1 - gamma) * total, size=(50_000, n))
-    counts = (rng.random(y.shape) < token_green_rate(y, delta)).sum(axis=1)
-    rate = float(model.green_rate(gamma, delta))
-    want = model.variance_inflation(n, gamma, delta) * n * rate * (1 - rate)
-    assert want > 1.2 * n * rate * (1 - rate)
-    assert float(counts.var()) == pytest.approx(want, rel=4 * np.sqrt(3 / 50_000))
-    assert model.variance_inflation(n, 0.999, 50.0) >= 1.0
-
-
-def test_a_certain_green_has_no_variance_to_inflate() -> None:
-    flat = BetaMixture((0.5, 0.5), (1e6, 1e7), per_text=True)
-    assert flat.variance_inflation(50, 0.9, 50.0) == 1.0
-
-
 def test_names_say_the_parameters() -> None:
     assert [m.name for m in MODELS] == [
         "plug-in",
@@ -98,7 +79,6 @@ def test_names_say_the_parameters() -> None:
         "dirichlet(V=50257,a=0.0001)",
         "beta-mixture(0.3*1+0.7*40)",
     ]
-    assert "per-text" in BetaMixture((1.0,), (2.0,), True).name
 
 
 def test_mixtures_must_be_mixtures() -> None:

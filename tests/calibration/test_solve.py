@@ -48,7 +48,7 @@ def test_no_critical_count_is_cheaper(n: int, alpha: float, power: float) -> Non
         (PlugIn(), Edits(removal=0.2), 1.4),
         (Dirichlet(50_257, 1e-4), Edits(), 1.0),
         (BetaMixture((0.4, 0.6), (2.0, 60.0)), Edits(survival=0.85), 1.0),
-        (BetaMixture((0.4, 0.6), (8.0, 60.0), per_text=True), Edits(), 1.0),
+        (BetaMixture((0.4, 0.6), (8.0, 60.0)), Edits(), 1.3),
     ],
     ids=str,
 )

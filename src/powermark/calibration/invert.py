@@ -17,7 +17,7 @@ from powermark.theory.bounds import information_limit
 from powermark.theory.required_length import LONGEST
 
 POWER_CEILING = 1.0 - 1e-6  # more power than this is not worth distortion
-ALPHA_FLOOR = 1e-300  # no smaller level fits a double with room to compute
+ALPHA_FLOOR = 1e-240  # below about 1e-250 scipy's incomplete Beta function may return 0
 
 Cost = Callable[[float], float]  # least KL as a function of the unknown; inf if infeasible
 
@@ -40,8 +40,9 @@ def least_alpha(cost: Cost, kl: float, n_tokens: int, power: float) -> float:
     # the information limit: power (-log alpha) <= n kl + entropy(power)
     entropy = float(special.entr(power) + special.entr(1.0 - power))
     low = max(np.log(ALPHA_FLOOR), -(n_tokens * kl + entropy) / power - 1e-9)
-    if low == np.log(ALPHA_FLOOR) and cost(ALPHA_FLOOR) <= kl:
-        return ALPHA_FLOOR
+    least = float(np.exp(low)) if low > np.log(ALPHA_FLOOR) else ALPHA_FLOOR
+    if cost(least) <= kl:  # at the floor; or for Eq. (1), which is not monotone in alpha
+        return least
     high = np.log(power) - 1e-9
     if cost(float(np.exp(high))) > kl:
         raise Infeasible(

@@ -11,11 +11,11 @@ from scipy import special
 from powermark.calibration import invert, paper
 from powermark.calibration.edits import Edits
 from powermark.calibration.problem import GAMMA_MIN, Problem
-from powermark.calibration.signal import MAX_DELTA, SignalModel
+from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
 from powermark.calibration.solve import Solution, least_kl, settle
 from powermark.checks import count, in_interval, open_unit, positive
 from powermark.errors import Infeasible, InvalidInput
-from powermark.theory.required_length import required_length
+from powermark.theory.required_length import LONGEST, required_length
 
 Method = Literal["exact", "paper", "authors"]
 
@@ -54,7 +54,11 @@ class Request:
             raise InvalidInput(f"method must be one of {get_args(Method)}; got {self.method!r}.")
         if self.n_tokens is not None:
             count("n_tokens", self.n_tokens)
-        for name in ("alpha", "power", "gamma", "attacked_power"):
+            in_interval("n_tokens", self.n_tokens, 1, LONGEST, closed="both")
+        if self.alpha is not None:
+            highest = 1.0 if self.method == "exact" else 0.5  # Eq. (1) is for z above 0
+            in_interval("alpha", self.alpha, invert.ALPHA_FLOOR, highest, closed="low")
+        for name in ("power", "gamma", "attacked_power"):
             if getattr(self, name) is not None:
                 open_unit(name, getattr(self, name))
         for name in ("kl", "delta"):
@@ -87,9 +91,10 @@ class Request:
         self._check_budget()
 
     def _check_budget(self) -> None:
+        """Refuse a KL above -log(gamma), which bounds the plug-in; spiky models can spend more."""
         smallest = GAMMA_MIN if self.gamma is None else self.gamma
         bound = -np.log(smallest)
-        if self.kl is not None and self.kl >= bound:
+        if isinstance(self.signal, PlugIn) and self.kl is not None and self.kl >= bound:
             which = "the smallest gamma allowed" if self.gamma is None else "this gamma"
             raise Infeasible(
                 f"kl must be below -log(gamma) = {bound:.4g} for {which}, {smallest:g}, because no "

@@ -18,7 +18,7 @@ def candidates(problem: Problem) -> Array:
     """Critical counts worth comparing: all, or both ends densely and the middle sparsely."""
     n = problem.n_tokens
     fewest = _fewest(problem)
-    if n <= _ALL_COUNTS:
+    if n <= _ALL_COUNTS or problem.delta is not None:  # a fixed delta has several valleys
         return np.arange(fewest, n + 1.0)
     third = _ALL_COUNTS // 3
     ends = [fewest + np.arange(third), n - np.arange(third), np.linspace(fewest, n, third)]

@@ -2,8 +2,8 @@
 
 By the token lemma everything follows from the law of the green mass y of a next-token
 distribution. The paper offers two laws: y = gamma (``PlugIn``) and the Beta law of a Dirichlet
-prior (``Dirichlet``). ``BetaMixture`` covers its remark on richer priors: steps, or whole texts, of
-different concentration.
+prior (``Dirichlet``). ``BetaMixture`` covers its remark on richer priors: steps of different
+concentration, drawn independently.
 """
 
 from __future__ import annotations
@@ -95,14 +95,10 @@ class BetaMixture(SignalModel):
         Shares of the components; scaled to sum to 1.
     concentrations
         Total concentration A of each component.
-    per_text
-        False: each step draws its component, so the steps of a text are independent. True: each
-        text draws one, which makes green counts overdispersed.
     """
 
     weights: tuple[float, ...]
     concentrations: tuple[float, ...]
-    per_text: bool = False
 
     def __post_init__(self) -> None:
         weights = np.atleast_1d(positive("weights", self.weights))
@@ -120,7 +116,7 @@ class BetaMixture(SignalModel):
         parts = "+".join(
             f"{w:.4g}*{a:.4g}" for w, a in zip(self.weights, self.concentrations, strict=True)
         )
-        return f"beta-mixture({parts}{',per-text' if self.per_text else ''})"
+        return f"beta-mixture({parts})"
 
     def green_rate(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
         rates: Array = self._average(token_green_rate, gamma, delta) @ np.asarray(self.weights)
@@ -129,15 +125,6 @@ class BetaMixture(SignalModel):
     def kl(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
         costs: Array = self._average(token_kl, gamma, delta) @ np.asarray(self.weights)
         return costs
-
-    def variance_inflation(self, n_tokens: int, gamma: float, delta: float) -> float:
-        if not self.per_text:
-            return 1.0
-        rates = self._average(token_green_rate, gamma, delta)  # (components,)
-        mean = rates @ np.asarray(self.weights)
-        between = (rates - mean) ** 2 @ np.asarray(self.weights)
-        binomial = mean * (1.0 - mean)
-        return float(1.0 + (n_tokens - 1) * between / binomial) if binomial > 0.0 else 1.0
 
     def _average(
         self, function: Callable[[Array, Array], Array], gamma: ArrayLike, delta: ArrayLike

@@ -43,7 +43,7 @@ def required_length(
     def reached(reds: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Lengths n_r and whether the test has the power there."""
         n = _first_length(reds, g, a)
-        usable = n > c  # a shorter text cannot have this inflation
+        usable = (n > c) | (c == 1.0)  # a shorter text cannot have this inflation
         powers = beta_binomial_power(np.where(usable, n, np.floor(c) + 2.0), n - reds, rate, c)
         return n, usable & (powers >= target)
 

@@ -57,7 +57,6 @@ def curve_command(
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
-    per_text: options.PerText = False,
     plan: options.PlanFile = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
     as_json: options.Json = False,
@@ -81,7 +80,7 @@ def curve_command(
         for name in ("n_tokens", "alpha", "gamma", "delta"):
             given[name] = saved[name] if given[name] is None else given[name]
     shared = {
-        "signal": options.signal_model(signal, vocab_size, concentration, mixture, per_text),
+        "signal": options.signal_model(signal, vocab_size, concentration, mixture),
         "variance_inflation": variance_inflation,
     }
     edits = {
@@ -164,7 +163,7 @@ def _values(varied: str, low: float, high: float, points: int) -> list[float]:
     """Return the values to look at; whole numbers for n_tokens."""
     import numpy as np
 
-    if not 0.0 < low < high:
+    if not 0.0 < low < high < np.inf:
         raise InvalidInput(f"--from must be above 0 and below --to; got {low:g} and {high:g}.")
     geometric = varied in ("n_tokens", "kl")
     values = np.geomspace(low, high, points) if geometric else np.linspace(low, high, points)

@@ -19,7 +19,7 @@ def read_plan(path: Path) -> dict[str, float]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FileProblem(f"cannot read {str(path)!r}: {error.strerror}.", hint=hint) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise FileProblem(f"{str(path)!r} is not JSON.", hint=hint) from None
     if not isinstance(found, dict):
         raise FileProblem(f"{str(path)!r} is not a plan but a {type(found).__name__}.", hint=hint)

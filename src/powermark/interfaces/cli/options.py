@@ -33,7 +33,6 @@ Mixture = Annotated[
     str | None,
     typer.Option(help="WEIGHT:CONCENTRATION,... for --signal mixture, for example .3:1,.7:90"),
 ]
-PerText = Annotated[bool, typer.Option("--per-text", help="Mixture drawn per text, not per token.")]
 PlanFile = Annotated[
     Path | None, typer.Option("--plan", help="Take what is not given from a plan's JSON.")
 ]
@@ -41,12 +40,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def signal_model(
-    signal: str, vocab_size: int | None, concentration: float, mixture: str | None, per_text: bool
+    signal: str, vocab_size: int | None, concentration: float, mixture: str | None
 ) -> SignalModel:
     """Return the signal model that the options name."""
     from powermark.calibration.signal import BetaMixture, Dirichlet, PlugIn
 
     if signal == "plug-in":
+        if vocab_size is not None or concentration != 1.0 or mixture is not None:
+            raise InvalidInput(
+                "--vocab-size and --concentration need --signal dirichlet, "
+                "--mixture needs --signal mixture."
+            )
         return PlugIn()
     if signal == "dirichlet":
         if vocab_size is None:
@@ -62,4 +66,4 @@ def signal_model(
             f"--mixture must be WEIGHT:CONCENTRATION,...; got {mixture or ''!r}.",
             hint="for example --signal mixture --mixture .3:1,.7:90",
         ) from None
-    return BetaMixture(weights, concentrations, per_text)
+    return BetaMixture(weights, concentrations)

@@ -38,7 +38,6 @@ def plan_command(
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
-    per_text: options.PerText = False,
     as_json: options.Json = False,
 ) -> None:
     """Choose gamma and delta. Give all but one of --n-tokens, --alpha, --power, --kl."""
@@ -50,7 +49,7 @@ def plan_command(
         power=power,
         kl=kl,
         method=method,  # type: ignore[arg-type]  # plan() checks it and says what it may be
-        signal=options.signal_model(signal, vocab_size, concentration, mixture, per_text),
+        signal=options.signal_model(signal, vocab_size, concentration, mixture),
         gamma=gamma,
         delta=delta,
         edit_rate=edit_rate,
