@@ -40,12 +40,11 @@ def _fewest(problem: Problem) -> float:
     return fewest
 
 
-def gaps(ks: Array, best: float) -> list[Array]:
-    """Critical counts that a sparse comparison left out beside its best one."""
+def gap(ks: Array, best: float) -> Array:
+    """Critical counts that a sparse comparison left out beside its best one; may be none."""
     i = int(np.searchsorted(ks, best))
     low, high = ks[max(i - 1, 0)], ks[min(i + 1, ks.size - 1)]
-    between = np.arange(low + 1.0, high)
-    return [np.setdiff1d(between, ks)] if between.size > 1 else []
+    return np.setdiff1d(np.arange(low + 1.0, high), ks)
 
 
 def screen(problem: Problem, ks: Array) -> Array:

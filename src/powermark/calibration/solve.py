@@ -15,7 +15,7 @@ import numpy as np
 from scipy import optimize
 
 from powermark.calibration.problem import GAMMA_MIN, Problem, rate_for
-from powermark.calibration.screen import candidates, gaps, screen
+from powermark.calibration.screen import candidates, gap, screen
 from powermark.calibration.signal import MAX_DELTA, PlugIn
 from powermark.checks import Array
 from powermark.errors import Infeasible
@@ -49,11 +49,8 @@ def least_kl(problem: Problem) -> Solution:
     ks = candidates(problem)
     costs = screen(problem, ks)
     if problem.closed_form:
-        best = ks[np.argmin(costs)]
-        for neighbours in gaps(ks, best):
-            finer = screen(problem, neighbours)
-            if finer.size and finer.min() < costs.min():
-                ks, costs = neighbours, finer
+        left_out = gap(ks, ks[np.argmin(costs)])
+        ks, costs = np.append(ks, left_out), np.append(costs, screen(problem, left_out))
         return _solution(problem, ks[np.argmin(costs)])
     return _descend(problem, ks, costs)
 
