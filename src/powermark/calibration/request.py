@@ -127,7 +127,7 @@ class Request:
             step = 1e-9
             while missing != "kl" and solution.kl > kl:  # rounding overspent: ask a little less
                 n, alpha, power = _relax(missing, n, alpha, power, step)
-                solution, step = self._settled(n, alpha, power), 4.0 * step
+                solution, step = self._settled(n, alpha, power), 1.5 * step
             pair = solution.gamma, solution.delta
         return Answer(
             solved_for=missing, gamma=pair[0], delta=pair[1], n_tokens=n, alpha=alpha, notes=notes
