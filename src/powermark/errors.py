@@ -3,7 +3,10 @@
     PowermarkError
     ├── InvalidInput    a value lies outside its domain
     ├── Infeasible      the request is well formed, but no design can meet it
+    ├── SpecMismatch    a watermark spec does not fit the tokenizer, the model or the key
     ├── FileProblem     a file is missing, unreadable, malformed or cannot be written
+    │   ├── SpecCorrupt     a spec is damaged, or was changed after it was written
+    │   └── SpecTooNew      a spec was written by a newer powermark
     └── MissingExtra    an optional dependency is not installed
 
 Each message is one sentence: what was wrong and which bound it broke. Advice, where there is any,
@@ -33,6 +36,18 @@ class Infeasible(PowermarkError, ValueError):
 
 class FileProblem(PowermarkError, OSError):
     """A file is missing, unreadable, malformed or cannot be written."""
+
+
+class SpecCorrupt(FileProblem):
+    """A watermark spec is damaged: no JSON, fields amiss, or a digest that does not match."""
+
+
+class SpecTooNew(FileProblem):
+    """A watermark spec has a version that this powermark cannot read."""
+
+
+class SpecMismatch(PowermarkError, ValueError):
+    """A watermark spec was made for another tokenizer, vocabulary or key."""
 
 
 class MissingExtra(PowermarkError, ImportError):

@@ -1,3 +1,4 @@
+import io
 import json
 from pathlib import Path
 
@@ -53,3 +54,67 @@ def test_wrong_contexts_and_missing_keys(
     code, _, err = run("greenlist", *options, "5")
     assert code == 2
     assert "no key" in err
+
+
+def test_green_ids_of_a_spec_and_of_other_tools(
+    run: Run, published_key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POWERMARK_KEY", raising=False)
+    spec = str(tmp_path / "s.json")
+    code, digest, _ = run(
+        "spec", "new", spec, "--gamma", ".25", "--delta", "2", "--vocab-size", "50257",
+        "--context-width", "2",
+    )  # fmt: skip
+    assert (code, len(digest.strip())) == (0, 32)
+    _, out, _ = run(
+        "greenlist", "--spec", spec, "--key", published_key, "--context", "9,9,5,77", "--json"
+    )
+    answer = json.loads(out)
+    assert (answer["context"], sum(answer["green"])) == ([5, 77], 318642913)
+    assert (
+        "--context must have 2 ids"
+        in run("greenlist", "--spec", spec, "--key", published_key, "--context", "5")[2]
+    )
+    other = ("greenlist", "--scheme", "hf-lefthash", "--gamma", ".25", "--vocab-size", "50257")
+    _, out, _ = run(*other, "--context", "262", "--json")
+    answer = json.loads(out)
+    assert (sum(answer["green"]), answer["key_fingerprint"]) == (315858811, None)
+    assert "give --spec, or --gamma" in run("greenlist", "--context", "1")[2]
+    assert "scheme must be one of" in run(*other, "--scheme", "x", "--context", "1")[2]
+
+
+def test_specs_are_shown(run: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "s.json")
+    new = ("spec", "new", path, "--gamma", ".25", "--delta", "2", "--vocab-size", "50257")
+    run(*new, "--scheme", "kgw-minhash")
+    code, out, _ = run("spec", "show", path)
+    assert code == 0
+    assert "before temperature" in out
+    assert "context_width  4" in out
+    assert "chosen by hand" in out
+    assert json.loads(run("spec", "show", path, "--json")[1])["scheme"] == "kgw-minhash"
+    run("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9", "--vocab-size", "999",
+        "-o", path)  # fmt: skip
+    assert "powermark|plan|" in run("spec", "show", path)[1]
+    assert "name a --model, or give --vocab-size" in run(*new[:-2])[2]
+
+
+def test_a_plan_needs_a_file_for_its_spec(run: Run, tmp_path: Path) -> None:
+    base = ("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9")
+    assert "say -o FILE too" in run(*base, "--model", "smollm2-135m")[2]
+    assert "needs to know the vocabulary" in run(*base, "-o", str(tmp_path / "s.json"))[2]
+    nowhere = str(tmp_path / "none" / "s.json")
+    assert "cannot write" in run(*base, "--vocab-size", "9", "-o", nowhere)[2]
+
+
+def test_another_tools_key_is_imported_from_stdin(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kgw.key"
+    monkeypatch.setattr("sys.stdin", io.StringIO("not a number\n"))
+    assert "must be a whole number" in run("key", "import", str(path))[2]
+    monkeypatch.setattr("sys.stdin", io.StringIO("987654321\n"))
+    assert run("key", "import", str(path))[:2] == (0, "HashKey(secret)\n")
+    options = ("--gamma", ".25", "--vocab-size", "1000", "--context", "5")
+    ours = run("greenlist", "--scheme", "hf-lefthash", "--key", str(path), *options)[1]
+    assert ours != run("greenlist", "--scheme", "hf-lefthash", *options)[1]

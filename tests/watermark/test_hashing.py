@@ -9,13 +9,18 @@ from scipy import stats
 
 from powermark.errors import InvalidInput
 from powermark.watermark import hashing, kernels
-from powermark.watermark.greenlist import context_seeds, green_mask, is_green, threshold
+from powermark.watermark.greenlist import Pm1, threshold
 from powermark.watermark.keys import SecretKey
 from tests import golden
 
 FALSE_ALARM = 1e-6  # of each statistical test below, were the hash ideal
 KEY = SecretKey(bytes(range(32)))
 VOCAB = 50_257
+
+
+def green_mask(key: SecretKey, contexts: np.ndarray, gamma: float) -> np.ndarray:
+    scheme = Pm1(key, gamma=gamma, vocab_size=VOCAB, context_width=contexts.shape[1])
+    return scheme.green_masks(contexts)
 
 
 def seeds(rng: np.random.Generator, size: int) -> hashing.Seeds:
@@ -44,10 +49,9 @@ def test_numpy_and_numba_agree_on_every_bit(h: int) -> None:
         contexts = rng.integers(0, 2**32, (rows, h))
         tokens = rng.integers(0, 2**32, rows)
         bits = hashing.mix(hashing.siphash(key.siphash_key, contexts), tokens)
-        np.testing.assert_array_equal(
-            is_green(key, contexts, tokens, gamma=gamma), bits < threshold(gamma)
-        )
-    mask = green_mask(key, contexts[:3], gamma=0.3, vocab_size=VOCAB)
+        scheme = Pm1(key, gamma=gamma, vocab_size=VOCAB, context_width=h)
+        np.testing.assert_array_equal(scheme.are_green(contexts, tokens), bits < threshold(gamma))
+    mask = green_mask(key, contexts[:3], 0.3)
     reference = hashing.siphash(key.siphash_key, contexts[:3])[:, None]
     want = hashing.mix(reference, np.arange(VOCAB)[None, :]) < threshold(0.3)
     np.testing.assert_array_equal(mask, want)
@@ -71,7 +75,7 @@ def test_every_input_bit_flips_every_output_bit_half_the_time() -> None:
 @pytest.mark.parametrize("gamma", [0.05, 0.25, 0.5, 0.942])
 def test_share_of_green_per_context_is_binomial(gamma: float) -> None:
     """400 neighbouring contexts (ids 0 to 399): sum of squared z-scores, both tails."""
-    counts = green_mask(KEY, np.arange(400)[:, None], gamma=gamma, vocab_size=VOCAB).sum(axis=1)
+    counts = green_mask(KEY, np.arange(400)[:, None], gamma).sum(axis=1)
     z = (counts - VOCAB * gamma) / np.sqrt(VOCAB * gamma * (1 - gamma))
     p = stats.chi2.sf(float((z**2).sum()), 400)
     assert FALSE_ALARM / 2 < p < 1 - FALSE_ALARM / 2
@@ -81,7 +85,7 @@ def test_share_of_green_per_context_is_binomial(gamma: float) -> None:
 @pytest.mark.parametrize("offset", [1, 2, 3, 256, 4096, 32_768])
 def test_tokens_are_coloured_independently(gamma: float, offset: int) -> None:
     """Joint colours of tokens t and t + offset over 100 contexts, against independence."""
-    mask = green_mask(KEY, np.arange(100)[:, None], gamma=gamma, vocab_size=VOCAB)
+    mask = green_mask(KEY, np.arange(100)[:, None], gamma)
     check_independence(mask[:, :-offset].ravel(), mask[:, offset:].ravel(), gamma)
 
 
@@ -92,16 +96,13 @@ def test_neighbouring_contexts_are_independent(gamma: float, position: int, step
     contexts = rng.integers(0, VOCAB, (80, 4))
     moved = contexts.copy()
     moved[:, position] += step
-    lists = [green_mask(KEY, c, gamma=gamma, vocab_size=VOCAB).ravel() for c in (contexts, moved)]
+    lists = [green_mask(KEY, c, gamma).ravel() for c in (contexts, moved)]
     check_independence(lists[0], lists[1], gamma)
 
 
 def test_order_of_a_context_matters() -> None:
     contexts = np.random.default_rng(3).integers(0, VOCAB, (80, 2))
-    lists = [
-        green_mask(KEY, c, gamma=0.5, vocab_size=VOCAB).ravel()
-        for c in (contexts, contexts[:, ::-1])
-    ]
+    lists = [green_mask(KEY, c, 0.5).ravel() for c in (contexts, contexts[:, ::-1])]
     check_independence(lists[0], lists[1], 0.5)
 
 
@@ -110,7 +111,7 @@ def test_keys_one_bit_apart_are_independent(bit: int) -> None:
     secret = bytearray(range(32))
     secret[bit // 8] ^= 1 << bit % 8
     other, contexts = SecretKey(bytes(secret)), np.arange(80)[:, None]
-    lists = [green_mask(k, contexts, gamma=0.25, vocab_size=VOCAB).ravel() for k in (KEY, other)]
+    lists = [green_mask(k, contexts, 0.25).ravel() for k in (KEY, other)]
     check_independence(lists[0], lists[1], 0.25)
 
 
@@ -118,12 +119,7 @@ def test_zero_tokens_do_not_weaken_the_key() -> None:
     """After token 0 multiplicative schemes give every key the same list; SipHash does not."""
     contexts = np.zeros((1, 4), dtype=np.int64)
     rng = np.random.default_rng(0)
-    lists = np.array(
-        [
-            green_mask(SecretKey(rng.bytes(32)), contexts, gamma=0.5, vocab_size=VOCAB)[0]
-            for _ in range(60)
-        ]
-    )
+    lists = np.array([green_mask(SecretKey(rng.bytes(32)), contexts, 0.5)[0] for _ in range(60)])
     check_independence(lists[:-1].ravel(), lists[1:].ravel(), 0.5)
 
 
@@ -146,11 +142,11 @@ def published_vectors() -> list[list[str]]:
 def test_vectors_are_frozen(row: list[str]) -> None:
     context = [] if row[0] == "(empty)" else [int(token) for token in row[0].split()]
     ids = np.array([context], dtype=np.int64)
-    seed = context_seeds(KEY, ids)
+    seed = hashing.siphash(KEY.siphash_key, ids)
     assert f"{int(seed[0]):016x}" == row[1]
     bits = hashing.mix(np.repeat(seed, 3), [0, 1, 50_256])
     assert [f"{int(x):08x}" for x in bits] == row[2].split()
-    green = np.flatnonzero(green_mask(KEY, ids, gamma=0.25, vocab_size=VOCAB)[0])
+    green = np.flatnonzero(green_mask(KEY, ids, 0.25)[0])
     assert green[:8].tolist() == [int(token) for token in row[3].split()]
     assert (green.size, int(green.sum())) == (int(row[4]), int(row[5]))
 
@@ -169,4 +165,5 @@ def test_token_ids_are_whole_and_32_bit(bad: list[float]) -> None:
 
 def test_no_tokens_no_colours() -> None:
     assert hashing.mix(np.zeros(0, np.uint64), []).shape == (0,)
-    assert is_green(KEY, np.zeros((0, 2), np.int64), [], gamma=0.5).shape == (0,)
+    scheme = Pm1(KEY, gamma=0.5, vocab_size=VOCAB, context_width=2)
+    assert scheme.are_green(np.zeros((0, 2), np.int64), []).shape == (0,)

@@ -6,7 +6,19 @@ from pathlib import Path
 import pytest
 
 from powermark.errors import FileProblem, InvalidInput
-from powermark.watermark.keys import ENVIRONMENT, PREFIX, SecretKey, load_key, load_ring, new_key
+from powermark.watermark.keys import (
+    ENVIRONMENT,
+    HASH_PREFIX,
+    PREFIX,
+    PUBLIC_HASH_KEY,
+    HashKey,
+    SecretKey,
+    load_hash_key,
+    load_key,
+    load_ring,
+    new_key,
+    save_hash_key,
+)
 
 SECRET = bytes(range(32))
 
@@ -122,3 +134,40 @@ def test_a_ring_is_a_folder_of_keys(tmp_path: Path) -> None:
 def test_a_key_has_32_bytes() -> None:
     with pytest.raises(InvalidInput, match="32 bytes long; got 16"):
         SecretKey(b"0" * 16)
+
+
+def test_another_tools_key_is_kept_as_carefully(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    assert load_hash_key() == HashKey(PUBLIC_HASH_KEY)
+    path = tmp_path / "kgw.key"
+    key = save_hash_key(path, 987_654_321)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load_hash_key(path) == key != HashKey()
+    assert len({key, load_hash_key(path)}) == 1
+    assert (repr(key), repr(HashKey())) == ("HashKey(secret)", "HashKey(public)")
+    with pytest.raises(InvalidInput, match="not pickled"):
+        pickle.dumps(key)
+    with pytest.raises(FileProblem, match="does not hold a powermark key"):
+        load_key(path)
+    with pytest.raises(FileProblem, match="exists already"):
+        save_hash_key(path, 5)
+    monkeypatch.setenv(ENVIRONMENT, f"{HASH_PREFIX}77")
+    assert load_hash_key() == HashKey(77)
+
+
+@pytest.mark.parametrize("text", ["12a", "0", "-4", str(2**43), ""])
+def test_wrong_hash_keys(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kgw.key"
+    path.write_text(HASH_PREFIX + text)
+    path.chmod(0o600)
+    with pytest.raises(FileProblem, match="is damaged") as caught:
+        load_hash_key(path)
+    assert "12a" not in str(caught.value).replace(str(path), "")
+
+
+@pytest.mark.parametrize("value", [0, 2**43, True, 1.5])
+def test_hash_keys_are_whole_numbers(value: int) -> None:
+    with pytest.raises(InvalidInput, match="from 1 to 2\\^43 - 1"):
+        HashKey(value)

@@ -84,6 +84,14 @@ def _add_row(logits, low, high, delta, threshold):
         logits[token] += delta if green else np.float32(0.0)
 
 
+# Not _add_row on a copy: reading one array and writing another saves a pass over the row.
+@njit
+def _write_row(logits, out, low, high, delta, threshold):
+    for token in range(logits.shape[0]):
+        green = _mix(low, high, np.uint32(token)) < threshold
+        out[token] = logits[token] + (delta if green else np.float32(0.0))
+
+
 @njit(cache=True)
 def siphash(k0, k1, contexts):
     """SipHash-2-4 of each row of uint32 ids; (rows, h) -> (rows,) uint64."""
@@ -113,10 +121,22 @@ def green_masks(seeds, vocab_size, threshold):
     return masks
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_bias(logits, seeds, deltas, vocab_size, threshold):
     """Add each row's delta to its green logits, in place; columns beyond vocab_size are left."""
     for row in range(seeds.shape[0]):
         if deltas[row] != np.float32(0.0):
             low, high = _halves(seeds[row])
             _add_row(logits[row, :vocab_size], low, high, deltas[row], threshold)
+
+
+@njit(cache=True, nogil=True)
+def write_bias(logits, out, seeds, deltas, vocab_size, threshold):
+    """As :func:`add_bias`, but into ``out``; ``logits`` is only read."""
+    for row in range(seeds.shape[0]):
+        if deltas[row] != np.float32(0.0):
+            low, high = _halves(seeds[row])
+            _write_row(logits[row, :vocab_size], out[row], low, high, deltas[row], threshold)
+            out[row, vocab_size:] = logits[row, vocab_size:]
+        else:
+            out[row] = logits[row]

@@ -17,7 +17,10 @@ from powermark.errors import FileProblem, InvalidInput
 
 KEY_BYTES = 32
 PREFIX = "powermark-key-1:"  # kind and format version, before 64 hexadecimal digits
+HASH_PREFIX = "powermark-hash-key-1:"  # before a whole number
 ENVIRONMENT = "POWERMARK_KEY"
+PUBLIC_HASH_KEY = 15_485_863  # the millionth prime, default of lm-watermarking and transformers
+HASH_KEY_LIMIT = 2**43  # key times token id stays within 63 bits
 _HOW_TO_MAKE = "make one with `powermark key new FILE`"
 
 
@@ -62,9 +65,91 @@ class SecretKey:
         )
 
 
+class HashKey:
+    """The whole number that seeds another tool's green lists; prints as nothing but its kind.
+
+    The lists of lm-watermarking and transformers see at most 32 bits of it, and both ship the same
+    public default. So it has no fingerprint: a digest would give the number away.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int = PUBLIC_HASH_KEY) -> None:
+        if type(value) is not int or not 0 < value < HASH_KEY_LIMIT:
+            raise InvalidInput("a hash key must be a whole number from 1 to 2^43 - 1.")
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HashKey) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(HashKey)
+
+    def __repr__(self) -> str:
+        return f"HashKey({'public' if self.value == PUBLIC_HASH_KEY else 'secret'})"
+
+    __reduce__ = SecretKey.__reduce__
+
+
 def new_key(path: Path) -> SecretKey:
     """Make a key and write it to a new file that only its owner can read; never overwrites."""
     secret = secrets.token_bytes(KEY_BYTES)
+    _write(path, PREFIX + secret.hex())
+    return SecretKey(secret)
+
+
+def save_hash_key(path: Path, value: int) -> HashKey:
+    """Write another tool's hash key to a new file that only its owner can read."""
+    key = HashKey(value)
+    _write(path, f"{HASH_PREFIX}{value}")
+    return key
+
+
+def load_key(path: Path | None = None) -> SecretKey:
+    """Return the key in a file, or without one the key in the environment (POWERMARK_KEY)."""
+    found = _read(path)
+    if found is None:
+        raise FileProblem(
+            f"no key: neither a key file nor the environment variable {ENVIRONMENT}.",
+            hint=_HOW_TO_MAKE,
+        )
+    digits, source = _digits(found, PREFIX, "a powermark key", _HOW_TO_MAKE)
+    try:
+        secret = bytes.fromhex(digits)
+    except ValueError:
+        secret = b""
+    if len(secret) != KEY_BYTES:
+        raise FileProblem(
+            f"{source} is damaged: a key has {2 * KEY_BYTES} hexadecimal digits.",
+            hint="restore it from a backup; a key cannot be made again.",
+        )
+    return SecretKey(secret)
+
+
+def load_hash_key(path: Path | None = None) -> HashKey:
+    """Return another tool's hash key from a file or the environment; without either, the public."""
+    found = _read(path)
+    if found is None:
+        return HashKey()
+    how = "keep it with `powermark key import FILE`"
+    digits, source = _digits(found, HASH_PREFIX, "another tool's hash key", how)
+    try:
+        return HashKey(int(digits))
+    except ValueError:
+        raise FileProblem(
+            f"{source} is damaged: a hash key is a whole number from 1 to 2^43 - 1.", hint=how
+        ) from None
+
+
+def load_ring(folder: Path) -> dict[str, SecretKey]:
+    """Return the keys of a folder by name: ``2026-11.key`` is the key ``2026-11``."""
+    files = sorted(folder.glob("*.key"))
+    if not files:
+        raise FileProblem(f"no file named *.key in {str(folder)!r}.", hint=_HOW_TO_MAKE)
+    return {file.stem: load_key(file) for file in files}
+
+
+def _write(path: Path, text: str) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -76,25 +161,19 @@ def new_key(path: Path) -> SecretKey:
         raise FileProblem(f"cannot write {str(path)!r}: {error.strerror}.") from None
     try:
         with os.fdopen(handle, "w", encoding="ascii") as stream:
-            stream.write(f"{PREFIX}{secret.hex()}\n")
+            stream.write(f"{text}\n")
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         path.unlink(missing_ok=True)
         raise FileProblem(f"cannot write {str(path)!r}: {error.strerror}.") from None
-    return SecretKey(secret)
 
 
-def load_key(path: Path | None = None) -> SecretKey:
-    """Return the key in a file, or without one the key in the environment (POWERMARK_KEY)."""
+def _read(path: Path | None) -> tuple[str, str] | None:
+    """Return a key's text and where it was, from a private file or the environment."""
     if path is None:
         text = os.environ.get(ENVIRONMENT)
-        if text is None:
-            raise FileProblem(
-                f"no key: neither a key file nor the environment variable {ENVIRONMENT}.",
-                hint=_HOW_TO_MAKE,
-            )
-        return _parse(text, f"the environment variable {ENVIRONMENT}")
+        return None if text is None else (text, f"the environment variable {ENVIRONMENT}")
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8")
@@ -109,29 +188,12 @@ def load_key(path: Path | None = None) -> SecretKey:
             f"the key file {str(path)!r} can be read by others (mode {stat.S_IMODE(mode):04o}).",
             hint=f"chmod 600 {path}, and make a new key if someone may have read it.",
         )
-    return _parse(text, f"the key file {str(path)!r}")
+    return text, f"the key file {str(path)!r}"
 
 
-def load_ring(folder: Path) -> dict[str, SecretKey]:
-    """Return the keys of a folder by name: ``2026-11.key`` is the key ``2026-11``."""
-    files = sorted(folder.glob("*.key"))
-    if not files:
-        raise FileProblem(f"no file named *.key in {str(folder)!r}.", hint=_HOW_TO_MAKE)
-    return {file.stem: load_key(file) for file in files}
-
-
-def _parse(text: str, source: str) -> SecretKey:
-    """Read a key's text; an error names the source, never what it holds."""
-    digits = text.strip().removeprefix(PREFIX)
-    if not text.strip().startswith(PREFIX):
-        raise FileProblem(f"{source} does not hold a powermark key.", hint=_HOW_TO_MAKE)
-    try:
-        secret = bytes.fromhex(digits)
-    except ValueError:
-        secret = b""
-    if len(secret) != KEY_BYTES:
-        raise FileProblem(
-            f"{source} is damaged: a key has {2 * KEY_BYTES} hexadecimal digits.",
-            hint="restore it from a backup; a key cannot be made again.",
-        )
-    return SecretKey(secret)
+def _digits(found: tuple[str, str], prefix: str, kind: str, hint: str) -> tuple[str, str]:
+    """Return what follows the prefix; an error names the source, never what it holds."""
+    text, source = found
+    if not text.strip().startswith(prefix):
+        raise FileProblem(f"{source} does not hold {kind}.", hint=hint)
+    return text.strip().removeprefix(prefix), source

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from powermark.errors import PowermarkError
-from powermark.interfaces.cli import curve, greenlist, key, plan, power, reproduce
+from powermark.interfaces.cli import curve, generate, greenlist, key, plan, power, reproduce, spec
 from powermark.version import __version__
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ app.command("plan", epilog=plan.EXAMPLES)(plan.plan_command)
 app.command("power", epilog=power.EXAMPLES)(power.power_command)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve_command)
 app.add_typer(key.app, name="key")
+app.add_typer(spec.app, name="spec")
+app.command("generate", epilog=generate.EXAMPLES)(generate.generate_command)
 app.command("greenlist", epilog=greenlist.EXAMPLES)(greenlist.greenlist_command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce_command)
 

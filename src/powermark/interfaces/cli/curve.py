@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from powermark.errors import Infeasible, InvalidInput
+from powermark.files import write_file
 from powermark.interfaces.cli import options
-from powermark.interfaces.cli.files import read_plan, write_file
+from powermark.interfaces.cli.files import read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,12 +1,10 @@
-"""Reading a plan's JSON, and writing files so that nobody ever sees half of one."""
+"""Reading a plan's JSON, and rows as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 
 from powermark.errors import FileProblem
@@ -30,27 +28,6 @@ def read_plan(path: Path) -> dict[str, float]:
                 f"{name} in {str(path)!r} must be a number; got {found.get(name)!r}.", hint=hint
             )
     return {name: found[name] for name in wanted}
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write ``content`` under a temporary name beside ``path``, then rename it into place."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise FileProblem(
-            f"cannot write {str(path)!r}: {error.strerror}.",
-            hint="choose a folder that exists and that you may write to.",
-        ) from None
 
 
 def csv_bytes(rows: list[dict[str, float]]) -> bytes:

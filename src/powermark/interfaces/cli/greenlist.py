@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from powermark.errors import InvalidInput
+from powermark.interfaces.cli import options
+
+if TYPE_CHECKING:
+    from powermark.watermark.spec import WatermarkSpec
 
 EXAMPLES = """\
 Examples:
 
-  powermark greenlist --key k.key --gamma .25 --vocab-size 50257 --context 5,77
+  powermark greenlist --spec s.json --key k.key --context 5,77 --json
 
-  powermark greenlist --key k.key --gamma .5 --vocab-size 32000 --context 262 --json
+  powermark greenlist --scheme hf-lefthash --gamma .25 --vocab-size 50257 --context 262
 """
 
 
 def greenlist_command(
-    gamma: Annotated[float, typer.Option(help="Green share of the vocabulary.")],
-    vocab_size: Annotated[int, typer.Option(help="Number of token ids.")],
     context: Annotated[str, typer.Option(help="The token ids before, oldest first: 5,77,1234")],
-    key: Annotated[
-        Path | None, typer.Option(help="Key file; the variable POWERMARK_KEY if left out.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    spec: options.Spec = None,
+    scheme: Annotated[
+        str, typer.Option(help="Without a spec: pm1, or another tool's, as in `spec new`.")
+    ] = "pm1",
+    gamma: options.Gamma = None,
+    vocab_size: options.TokenIds = None,
+    key: options.Key = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Print the ids that are green after a context under scheme pm1, one a line."""
-    from powermark.watermark.greenlist import green_mask
-    from powermark.watermark.keys import load_key
+    """Print the ids that are green after a context, one a line.
+
+    Another tool's scheme takes its public hash key where none is given (see `key import`). Its
+    selfhash colours a token by itself too: leave it out of the context.
+    """
+    from powermark.watermark.embed import load_key_for, scheme_of
+    from powermark.watermark.keys import SecretKey
 
     try:
         ids = [int(token) for token in context.split(",")] if context else []
@@ -38,18 +48,36 @@ def greenlist_command(
         raise InvalidInput(
             f"--context must be token ids like 5,77,1234; got {context!r}."
         ) from None
-    secret = load_key(key)
-    mask = green_mask(secret, [ids], gamma=gamma, vocab_size=vocab_size)[0]
+    mark = _spec(spec, scheme, gamma, vocab_size, len(ids))
+    if len(ids) < mark.context_width:
+        raise InvalidInput(f"--context must have {mark.context_width} ids; got {len(ids)}.")
+    secret = load_key_for(mark, key)
+    context_ids = ids[len(ids) - mark.context_width :]
+    mask = scheme_of(mark, secret).green_masks([context_ids])[0]
     green = mask.nonzero()[0].tolist()
     if as_json:
         answer = {
-            "scheme": "pm1",
-            "key_fingerprint": secret.fingerprint,
-            "gamma": gamma,
-            "vocab_size": vocab_size,
-            "context": ids,
+            "scheme": mark.scheme,
+            "key_fingerprint": secret.fingerprint if isinstance(secret, SecretKey) else None,
+            "gamma": mark.gamma,
+            "vocab_size": mark.vocab_size,
+            "context": context_ids,
             "green": green,
         }
         print(json.dumps(answer))
     else:
         print("\n".join(str(token) for token in green))
+
+
+def _spec(
+    path: Path | None, scheme: str, gamma: float | None, vocab_size: int | None, width: int
+) -> WatermarkSpec:
+    from powermark.watermark.spec import WatermarkSpec
+
+    if path is not None:
+        return WatermarkSpec.load(path)
+    if gamma is None or vocab_size is None:
+        raise InvalidInput("give --spec, or --gamma and --vocab-size.")
+    return WatermarkSpec(
+        scheme=scheme, gamma=gamma, delta=0.0, context_width=width, vocab_size=vocab_size
+    )

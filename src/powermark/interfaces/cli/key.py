@@ -1,11 +1,15 @@
-"""``powermark key``: make a secret key, name a key without showing it."""
+"""``powermark key``: make a secret key, keep another tool's, name one without showing it."""
 
 from __future__ import annotations
 
+import sys
+from getpass import getpass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from powermark.errors import InvalidInput
 
 app = typer.Typer(
     help="Make secret keys and tell them apart.", no_args_is_help=True, rich_markup_mode=None
@@ -23,6 +27,21 @@ def new_command(
     from powermark.watermark.keys import new_key
 
     print(new_key(path).fingerprint)
+
+
+@app.command("import")
+def import_command(
+    path: Annotated[Path, typer.Argument(help="File to make; must not exist.")],
+) -> None:
+    """Keep another tool's hash key, read from stdin, in a file that only you can read."""
+    from powermark.watermark.keys import save_hash_key
+
+    text = getpass("hash key (a whole number): ") if sys.stdin.isatty() else sys.stdin.readline()
+    try:
+        value = int(text)
+    except ValueError:
+        raise InvalidInput("the hash key on stdin must be a whole number.") from None
+    print(save_hash_key(path, value))
 
 
 @app.command("fingerprint")

@@ -24,10 +24,17 @@ Removal = Annotated[float | None, typer.Option(help="Contiguous share of the tex
 AttackedPower = Annotated[
     float | None, typer.Option(help="Power to keep on edited text; the full power if left out.")
 ]
-ContextWidth = Annotated[int, typer.Option(help="Tokens that seed a green list; for edits.")]
+ContextWidth = Annotated[int, typer.Option(help="Tokens before one that choose its green list.")]
 VarianceInflation = Annotated[float, typer.Option(help="Overdispersion c of green counts.")]
 Signal = Annotated[str, typer.Option(help="Signal model: plug-in, dirichlet or mixture.")]
 VocabSize = Annotated[int | None, typer.Option(help="Vocabulary size, for --signal dirichlet.")]
+TokenIds = Annotated[int | None, typer.Option("--vocab-size", help="Number of token ids.")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Model: smollm2-135m, gemma3-270m, a folder, or a Hugging Face id."),
+]
+Key = Annotated[Path | None, typer.Option(help="Key file; the variable POWERMARK_KEY if left out.")]
+Spec = Annotated[Path | None, typer.Option(help="Watermark spec, from plan -o or spec new.")]
 Concentration = Annotated[float, typer.Option(help="Dirichlet concentration; the paper has 1.")]
 Mixture = Annotated[
     str | None,
@@ -67,3 +74,22 @@ def signal_model(
             hint="for example --signal mixture --mixture .3:1,.7:90",
         ) from None
     return BetaMixture(weights, concentrations)
+
+
+def vocabulary(model: str | None, vocab_size: int | None) -> tuple[int, str | None]:
+    """Return the number of token ids and, where a model is named, its tokenizer's digest."""
+    if model is None:
+        if vocab_size is None:
+            raise InvalidInput(
+                "a spec needs to know the vocabulary.", hint="name a --model, or give --vocab-size."
+            )
+        return vocab_size, None
+    from powermark.models import load_tokenizer
+    from powermark.watermark.spec import digest_of
+
+    tokenizer = load_tokenizer(model)
+    if vocab_size is not None and vocab_size < len(tokenizer):
+        raise InvalidInput(
+            f"--vocab-size must be at least the {len(tokenizer)} ids of {model}; got {vocab_size}."
+        )
+    return vocab_size or len(tokenizer), digest_of(tokenizer)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from powermark.errors import InvalidInput
 from powermark.interfaces.cli import options
+
+if TYPE_CHECKING:
+    from powermark.calibration.plan import Plan
 
 EXAMPLES = """\
 Examples:
@@ -15,6 +20,8 @@ Examples:
   powermark plan --n-tokens 200 --alpha 1e-3 --power .95 --edit-rate .1
 
   powermark plan --n-tokens 50 --alpha .05 --kl .05 --json
+
+  powermark plan --n-tokens 100 --alpha .01 --power .95 --model smollm2-135m -o s.json
 """
 
 
@@ -38,18 +45,29 @@ def plan_command(
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write a watermark spec to this file.")
+    ] = None,
+    model: options.Model = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Tie the spec to this key file, by its fingerprint.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Choose gamma and delta. Give all but one of --n-tokens, --alpha, --power, --kl."""
     from powermark.calibration.plan import plan
 
+    if output is None and (model is not None or key is not None):
+        raise InvalidInput("--model and --key are for the spec: say -o FILE too.")
+    size, digest = (vocab_size, None) if output is None else options.vocabulary(model, vocab_size)
+    for_signal = size if output is None or signal == "dirichlet" else None
     found = plan(
         n_tokens=n_tokens,
         alpha=alpha,
         power=power,
         kl=kl,
         method=method,  # type: ignore[arg-type]  # plan() checks it and says what it may be
-        signal=options.signal_model(signal, vocab_size, concentration, mixture),
+        signal=options.signal_model(signal, for_signal, concentration, mixture),
         gamma=gamma,
         delta=delta,
         edit_rate=edit_rate,
@@ -59,4 +77,23 @@ def plan_command(
         context_width=context_width,
         variance_inflation=variance_inflation,
     )
+    if output is not None:
+        _write_spec(found, output, size, digest, key)
     print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
+
+
+def _write_spec(
+    plan: Plan, path: Path, vocab_size: int | None, digest: str | None, key: Path | None
+) -> None:
+    from powermark.watermark.keys import load_key
+    from powermark.watermark.spec import WatermarkSpec
+
+    assert vocab_size is not None
+    spec = WatermarkSpec.from_plan(
+        plan,
+        vocab_size=vocab_size,
+        tokenizer_digest=digest,
+        key_fingerprint=None if key is None else load_key(key).fingerprint,
+    )
+    spec.save(path)
+    typer.echo(f"spec: {path} (digest {spec.digest})", err=True)

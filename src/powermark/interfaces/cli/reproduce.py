@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from powermark.errors import InvalidInput
-from powermark.interfaces.cli.files import csv_bytes, write_file
+from powermark.files import write_file
+from powermark.interfaces.cli.files import csv_bytes
 
 EXAMPLES = """\
 Examples:

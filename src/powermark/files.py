@@ -1,0 +1,40 @@
+"""Files that nobody ever sees half of, and the folder for what can be made again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from powermark.errors import FileProblem
+
+CACHE_ENVIRONMENT = "POWERMARK_CACHE"
+
+
+def cache_folder() -> Path:
+    """Return the folder for models and tables: POWERMARK_CACHE, or the user's cache."""
+    chosen = os.environ.get(CACHE_ENVIRONMENT)
+    return Path(chosen) if chosen else user_cache_path("powermark")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write ``content`` under a temporary name beside ``path``, then rename it into place."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(temporary).chmod(0o666 & ~umask)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise FileProblem(
+            f"cannot write {str(path)!r}: {error.strerror}.",
+            hint="choose a folder that exists, has room and that you may write to.",
+        ) from None

@@ -1,0 +1,1 @@
+"""One page per engine: convert, call the core, convert back."""

@@ -1,0 +1,224 @@
+"""Marking in transformers' ``generate()``, on any causal language model.
+
+    config = WatermarkConfig(spec, key, tokenizer)
+    model.generate(**inputs, do_sample=True, temperature=0.7, watermarking_config=config)
+
+This runs after temperature, top-k and top-p, on the distribution that is sampled from, and is the
+way to go. :class:`WatermarkProcessor` is for engines that only take logits processors; those run
+*before* temperature, so it must be told the temperature where the spec means delta after it.
+
+The context of a token is the last ``context_width`` real tokens, prompt included. Where there are
+fewer, because the prompt is shorter, the step is not marked; detection does not score it either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from transformers.generation.configuration_utils import BaseWatermarkingConfig
+from transformers.generation.logits_process import LogitsProcessor
+
+from powermark.errors import SpecMismatch
+from powermark.integrations.torch import green_masks
+from powermark.watermark.embed import delta_at, scheme_of
+from powermark.watermark.greenlist import Pm1
+from powermark.watermark.keys import HashKey, SecretKey
+from powermark.watermark.spec import Place, WatermarkSpec, digest_of
+
+_HOST = "cpu"  # where the compiled core can reach tensors
+Deltas = Callable[[Tensor], ArrayLike]  # from input ids (rows, length) to a bias per row
+
+
+@dataclass(slots=True)
+class KlRecord:
+    """What the mark did at each step, measured on the distribution that was sampled from.
+
+    One array per quantity, (steps, rows): ``kl`` in nats, ``green_mass`` before and ``green_rate``
+    after the bias; ``contexts`` (steps, rows, context_width). Steps after a row's end are padding.
+    """
+
+    _steps: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
+
+    def add(self, scores: Tensor, marked: Tensor, contexts: Tensor) -> None:
+        """Measure one step from the logits before and after the bias."""
+        log_p = torch.log_softmax(scores.double(), dim=-1)
+        log_q = torch.log_softmax(marked.double(), dim=-1)
+        p, q = log_p.exp(), log_q.exp()
+        kl = torch.where(q > 0, q * (log_q - log_p), 0.0).sum(dim=-1)
+        green = marked > scores
+        measured = (kl, (p * green).sum(dim=-1), (q * green).sum(dim=-1), contexts)
+        self._steps.append(tuple(value.cpu().numpy() for value in measured))
+
+    def _stack(self, index: int) -> NDArray[Any]:
+        return np.stack([step[index] for step in self._steps])
+
+    @property
+    def kl(self) -> NDArray[np.float64]:
+        """KL(marked || original) of each step, nats."""
+        return self._stack(0)
+
+    @property
+    def green_mass(self) -> NDArray[np.float64]:
+        """Probability of the biased tokens before the bias."""
+        return self._stack(1)
+
+    @property
+    def green_rate(self) -> NDArray[np.float64]:
+        """Probability of the biased tokens after it."""
+        return self._stack(2)
+
+    @property
+    def contexts(self) -> NDArray[np.int64]:
+        """The token ids that chose each green list."""
+        return self._stack(3)
+
+
+class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
+    """Adds the mark's bias to each row's green logits; leaves its input untouched.
+
+    Parameters
+    ----------
+    spec, key, tokenizer
+        The mark, and the tokenizer it must have been made for.
+    place
+        Where this processor runs; in ``generate(logits_processor=...)`` before temperature.
+    temperature
+        Needed where the spec means delta at the other place.
+    deltas
+        A bias for each row and step in place of the spec's, from the input ids so far.
+    """
+
+    def __init__(
+        self,
+        spec: WatermarkSpec,
+        key: SecretKey | HashKey,
+        tokenizer: Any,
+        *,
+        place: Place = "before_temperature",
+        temperature: float | None = None,
+        deltas: Deltas | None = None,
+    ) -> None:
+        spec.check_tokenizer(digest_of(tokenizer), len(tokenizer))
+        self._scheme = scheme_of(spec, key)
+        self._delta = delta_at(spec, place, temperature)
+        self._scale = self._delta / spec.delta if spec.delta else 1.0
+        self._pad = tokenizer.pad_token_id
+        self._deltas = deltas
+        self._record: KlRecord | None = None
+
+    def recording(self, record: KlRecord | None) -> WatermarkProcessor:
+        """Return a copy that writes what it does to ``record``; it must be the last processor."""
+        other = copy(self)
+        other._record = record
+        return other
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return the logits of a step with the bias added; (rows, length), (rows, width)."""
+        h, size = self._scheme.context_width, self._scheme.vocab_size
+        if scores.shape[-1] < size:
+            raise SpecMismatch(
+                f"the spec is for a vocabulary of {size}; "
+                f"the model gives {scores.shape[-1]} logits."
+            )
+        if input_ids.shape[-1] < h:
+            return scores
+        contexts = input_ids[:, input_ids.shape[-1] - h :]
+        deltas = self._row_deltas(input_ids)
+        if isinstance(self._scheme, Pm1) and scores.device.type != _HOST:
+            marked = scores.clone()
+            bias = torch.where(green_masks(self._scheme, contexts), deltas[:, None], 0.0)
+            marked[:, :size] += bias.to(scores.dtype)
+        else:
+            marked = self._on_host(contexts, scores, deltas)
+        if self._record is not None:
+            self._record.add(scores, marked, contexts)
+        return marked
+
+    def _on_host(self, contexts: Tensor, scores: Tensor, deltas: Tensor) -> Tensor:
+        """Mark through the compiled core; other types than float32 are widened and rounded once."""
+        logits = scores.detach().to("cpu", torch.float32).contiguous()
+        marked = torch.empty_like(logits)
+        self._scheme.add_bias(
+            logits.numpy(), contexts.cpu().numpy(), deltas.cpu().numpy(), out=marked.numpy()
+        )
+        return marked.to(scores.device, scores.dtype)
+
+    def _row_deltas(self, input_ids: Tensor) -> Tensor:
+        """Return each row's bias; 0 where padding reaches into the context."""
+        rows, length = input_ids.shape
+        if self._deltas is None:
+            values: ArrayLike = self._delta
+        else:
+            values = np.asarray(self._deltas(input_ids)) * self._scale
+        deltas = torch.as_tensor(values, dtype=torch.float32, device=input_ids.device).expand(rows)
+        h = self._scheme.context_width
+        if h == 0 or self._pad is None:
+            return deltas
+        oldest = length - h
+        short = input_ids[:, oldest] == self._pad
+        # A pad id inside a text is a token like any other. Only where the oldest id of a context is
+        # one does the history decide, so the usual step does not look at it.
+        if short.any():
+            short &= (input_ids[:, : oldest + 1] == self._pad).all(dim=-1)
+            deltas = deltas.masked_fill(short, 0.0)
+        return deltas
+
+
+class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
+    """What ``generate(watermarking_config=...)`` takes; the mark then comes last in sampling.
+
+    With ``record_kl`` the attribute ``record`` holds a :class:`KlRecord` of the latest
+    ``generate()``. The key is held in memory only: every way transformers has of showing or saving
+    a generation config shows the spec's digest in its place.
+    """
+
+    def __init__(
+        self,
+        spec: WatermarkSpec,
+        key: SecretKey | HashKey,
+        tokenizer: Any,
+        *,
+        temperature: float | None = None,
+        deltas: Deltas | None = None,
+        record_kl: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.record: KlRecord | None = None
+        self._record_kl = record_kl
+        self._processor = WatermarkProcessor(
+            spec, key, tokenizer, place="after_temperature", temperature=temperature, deltas=deltas
+        )
+
+    def construct_processor(self, vocab_size: int, device: Any = None) -> WatermarkProcessor:  # noqa: ARG002
+        """Return a processor for one ``generate()``; transformers calls this."""
+        if vocab_size < self.spec.vocab_size:
+            raise SpecMismatch(
+                f"the spec is for a vocabulary of {self.spec.vocab_size}; the model has "
+                f"{vocab_size}."
+            )
+        self.record = KlRecord() if self._record_kl else None
+        return self._processor.recording(self.record)
+
+    def validate(self) -> None:
+        """Nothing is left to check; transformers calls this."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what may be shown and saved."""
+        return {"powermark_spec": self.spec.digest}
+
+    def to_json_string(self) -> str:
+        """Return what may be shown and saved, as JSON."""
+        return f'{{"powermark_spec": "{self.spec.digest}"}}\n'
+
+    def __iter__(self) -> Any:
+        return iter(self.to_dict().items())
+
+    def __deepcopy__(self, memo: object) -> WatermarkConfig:
+        return self  # generate() copies its configuration; the record must stay this one

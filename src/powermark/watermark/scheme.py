@@ -1,0 +1,102 @@
+"""What every scheme can do: colour tokens after contexts, and bias the green ones' logits.
+
+A *context* is the ``context_width`` token ids before a token, oldest first. Arrays are rows: one
+context, one token or one row of logits each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from powermark.checks import count, open_unit
+from powermark.errors import InvalidInput
+from powermark.watermark.hashing import Words, token_ids
+
+Mask = NDArray[np.bool_]
+Logits = NDArray[np.float32]
+
+
+class Scheme(ABC):
+    """A keyed rule that colours each (context, token), for one gamma and one vocabulary."""
+
+    name: str
+
+    def __init__(self, *, gamma: float, vocab_size: int, context_width: int) -> None:
+        self.gamma = float(open_unit("gamma", gamma))
+        self.vocab_size = int(count("vocab_size", vocab_size))
+        self.context_width = int(count("context_width", context_width, at_least=0))
+
+    def are_green(self, contexts: ArrayLike, tokens: ArrayLike) -> Mask:
+        """Whether each token is green after its context; (rows, h), (rows,) -> (rows,)."""
+        rows, ids = self._rows(contexts), token_ids("tokens", tokens)
+        if ids.shape != rows.shape[:1]:
+            raise InvalidInput(
+                f"tokens must be one per context, shape {rows.shape[:1]}; got shape {ids.shape}."
+            )
+        return self._are_green(rows, ids)
+
+    def green_masks(self, contexts: ArrayLike) -> Mask:
+        """Return the green list of each context as a mask; (rows, h) -> (rows, vocab_size)."""
+        return self._green_masks(self._rows(contexts))
+
+    def add_bias(
+        self,
+        logits: Logits,
+        contexts: ArrayLike,
+        deltas: ArrayLike,
+        *,
+        out: Logits | None = None,
+    ) -> Logits:
+        """Add a bias per row to the green logits: in place, or into ``out``.
+
+        Parameters
+        ----------
+        logits
+            (rows, width), contiguous float32; width may exceed ``vocab_size`` (padded embeddings),
+            and the columns beyond are left alone.
+        contexts
+            (rows, context_width) token ids.
+        deltas
+            One bias per row, or one for all; a row with 0 is not marked.
+        out
+            Array like ``logits`` to write to; ``logits`` is then only read.
+        """
+        rows = self._rows(contexts)
+        for array in (logits, logits if out is None else out):
+            if array.dtype != np.float32 or array.ndim != 2 or not array.flags.c_contiguous:
+                raise InvalidInput(
+                    f"logits must be contiguous float32 rows; got {array.dtype}, "
+                    f"shape {array.shape}."
+                )
+            if array.shape != logits.shape:
+                raise InvalidInput(f"out must have shape {logits.shape}; got {array.shape}.")
+        if logits.shape[0] != rows.shape[0] or logits.shape[1] < self.vocab_size:
+            raise InvalidInput(
+                f"logits must have a row per context ({rows.shape[0]}) and at least "
+                f"{self.vocab_size} columns, one per token id; got shape {logits.shape}."
+            )
+        biases = np.broadcast_to(np.asarray(deltas, np.float32), rows.shape[:1])
+        self._add_bias(logits, rows, np.ascontiguousarray(biases), out)
+        return logits if out is None else out
+
+    def _rows(self, contexts: ArrayLike) -> Words:
+        ids = token_ids("contexts", contexts)
+        if ids.ndim != 2 or ids.shape[1] != self.context_width:
+            raise InvalidInput(
+                f"contexts must be rows of {self.context_width} token ids; got shape {ids.shape}."
+            )
+        return np.ascontiguousarray(ids)
+
+    @abstractmethod
+    def _are_green(self, contexts: Words, tokens: Words) -> Mask: ...
+
+    @abstractmethod
+    def _green_masks(self, contexts: Words) -> Mask: ...
+
+    @abstractmethod
+    def _add_bias(
+        self, logits: Logits, contexts: Words, deltas: Logits, out: Logits | None
+    ) -> None: ...

@@ -1,0 +1,69 @@
+"""From nothing to marked text with the embedded model, through the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from powermark.models import LanguageModel, load_model
+from powermark.watermark.embed import load_key_for, scheme_of
+from powermark.watermark.spec import WatermarkSpec
+from tests.interfaces.test_cli import Run, run
+
+__all__ = ["run"]  # a fixture, used below by name
+
+PROMPTS = ["The city council met on Tuesday", "Once upon a time", "Water boils when", "In 1969"]
+# as transformers 5.22.2 reads the file; a version that splits text differently must not go unseen
+DIGEST = "5f8285bcfdb63642c5a6493aa06035ac"
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> LanguageModel:
+    return load_model("smollm2-135m")
+
+
+def test_the_tokenizer_is_the_one_we_know(smollm2: LanguageModel) -> None:
+    assert smollm2.tokenizer_digest == DIGEST
+    assert smollm2.vocab_size == smollm2.model.config.vocab_size == 49_152
+    text = "Two  spaces,\ttabs, 中文, 🙂 and 1969.\n"
+    assert smollm2.tokenizer.decode(smollm2.encode(text)) == text
+
+
+def test_it_knows_english(smollm2: LanguageModel) -> None:
+    """Guards the conversion: with a head left random the likeliest word would be anything."""
+    text = smollm2.complete(["The capital of France is"], n_tokens=2, temperature=0.0)[0].text
+    assert text.startswith(" Paris")
+
+
+def test_from_a_plan_to_marked_text(run: Run, tmp_path: Path) -> None:
+    key, spec, prompts, out = (tmp_path / name for name in ("k.key", "s.json", "p.txt", "o.jsonl"))
+    assert run("key", "new", str(key))[0] == 0
+    code, _, err = run(
+        "plan", "--n-tokens", "100", "--alpha", ".01", "--power", ".95",
+        "--model", "smollm2-135m", "--key", str(key), "-o", str(spec),
+    )  # fmt: skip
+    assert code == 0
+    mark = WatermarkSpec.load(spec)
+    assert mark.digest in err
+    assert mark.tokenizer_digest == DIGEST
+    prompts.write_text("\n".join(PROMPTS))
+    options = (
+        "generate", "--spec", str(spec), "--key", str(key), "--prompts", str(prompts),
+        "--n-tokens", "60", "--temperature", "1", "--seed", "5", "--batch", "4", "--record-kl",
+        "-o", str(out),
+    )  # fmt: skip
+    assert run(*options)[:2] == (0, "")
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record["prompt"] for record in records] == PROMPTS
+    scheme = scheme_of(mark, load_key_for(mark, key))
+    greens, kl = [], []
+    for record in records:
+        ids = record["prompt_ids"][-1:] + record["token_ids"]
+        greens += scheme.are_green(np.array(ids[:-1])[:, None], np.array(ids[1:])).tolist()
+        kl += record["kl"]
+        assert len(record["kl"]) == len(record["token_ids"])
+    # gamma is .955: unmarked text would have about 11 red tokens in 240, this has a few at most
+    assert len(greens) > 200
+    assert np.mean(greens) > 0.985
+    assert 0.02 < np.mean(kl) < 0.10  # the plug-in says .043, a real model more

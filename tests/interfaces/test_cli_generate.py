@@ -1,0 +1,135 @@
+"""``powermark generate`` on a small random model: what it reads, writes, resumes and refuses."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from powermark.models import LanguageModel
+from powermark.watermark.keys import new_key
+from tests.interfaces.test_cli import Run, run
+from tests.models.test_language_model import folder, model
+
+__all__ = ["folder", "model", "run"]  # fixtures, used below by name
+
+
+@pytest.fixture
+def options(folder: Path, model: LanguageModel, tmp_path: Path, run: Run) -> tuple[str, ...]:
+    key, spec = str(tmp_path / "k.key"), str(tmp_path / "s.json")
+    new_key(tmp_path / "k.key")
+    code, _, err = run("spec", "new", spec, "--gamma", ".5", "--delta", "4", "--model", str(folder))
+    assert (code, err) == (0, "")
+    del model
+    return (
+        "generate", "--model", str(folder), "--spec", spec, "--key", key, "--n-tokens", "12",
+    )  # fmt: skip
+
+
+def test_one_prompt(run: Run, options: tuple[str, ...]) -> None:
+    code, out, err = run(*options, "a b", "--seed", "1")
+    assert (code, err) == (0, "")
+    assert out.startswith("a b")
+    assert run(*options, "a b", "--seed", "1")[1] == out
+    plain = run(*options, "a b", "--seed", "1", "--no-watermark")[1]
+    assert plain != out
+    _, text, _ = run(*options, "a b", "--seed", "1", "--json")
+    record = json.loads(text)
+    assert record["prompt"] + record["text"] == out.rstrip("\n")
+    assert (record["prompt_ids"], record["index"], record["seed"]) == ([2, 3], 0, 1)
+    assert "|spec:" in record["signature"]
+    assert run(*options, "a b")[0] == 0  # a seed of its own
+
+
+def test_prompts_from_files_and_stdin(
+    run: Run, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"prompt": "a"}\n\nb c\n{broken\n')
+    _, out, _ = run(*options, "--prompts", str(path), "--json")
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "b c", "{broken"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("d\ne\n"))
+    _, out, _ = run(*options, "--prompts", "-", "--record-kl", "--json")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["prompt"] for record in records] == ["d", "e"]
+    assert all(len(record["kl"]) == len(record["token_ids"]) for record in records)
+
+
+def test_a_stopped_job_goes_on(run: Run, options: tuple[str, ...], tmp_path: Path) -> None:
+    prompts, out = tmp_path / "p.txt", tmp_path / "o.jsonl"
+    prompts.write_text("\n".join("abcdefg"))
+    job = (*options, "--prompts", str(prompts), "--batch", "2", "-o", str(out))
+    assert run(*job, "--seed", "7")[0] == 0
+    whole = out.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 7
+    for kept in (b"", b"".join(lines[:3]) + lines[3][:20], b"".join(lines[:6])):
+        out.write_bytes(kept)
+        # what an interrupted run says of its seed is taken up; an empty file has none to tell
+        assert run(*job, *(() if kept else ("--seed", "7")))[0] == 0
+        assert out.read_bytes() == whole
+    assert "complete already" in run(*job)[2]
+    assert out.read_bytes() == whole
+    assert "something else than texts of these settings" in run(*job, "--seed", "8")[2]
+    assert out.read_bytes() == whole
+    out.write_text("not ours\n")
+    assert "something else than texts" in run(*job)[2]
+    out.unlink()
+    out.mkdir()
+    assert "cannot go on with" in run(*job, "--seed", "1")[2]
+
+
+def test_a_full_disk_keeps_what_is_finished(
+    run: Run, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    code, _, err = run(*options, "a", "-o", str(tmp_path / "o.jsonl"))
+    assert code == 2
+    assert "No space left on device" in err
+    assert "run the same command again" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ((), "give either a prompt or --prompts"),
+        (("a", "--prompts", "x"), "give either a prompt or --prompts"),
+        (("--prompts", "/none"), "cannot read '/none'"),
+        (("a", "--batch", "0"), "--batch must be at least 1"),
+        (("a", "--n-tokens", "0"), "n_tokens must be in"),
+        (("a", "--temperature", "-1"), "temperature must be in"),
+        (("a", "--no-watermark", "--record-kl"), "--record-kl needs a mark"),
+        (("a", "--n-tokens", "900"), "may have 64 tokens"),
+    ],
+)
+def test_what_is_refused(
+    run: Run, options: tuple[str, ...], change: tuple[str, ...], message: str
+) -> None:
+    code, out, err = run(*options, *change)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_wrong_prompt_files_and_missing_specs(
+    run: Run, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "p.txt"
+    for content, message in (
+        (b"\n \n", "holds no prompts"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (b'ok\n{"text": "x"}\n', 'line 2 has no text "prompt"'),
+    ):
+        path.write_bytes(content)
+        assert message in run(*options, "--prompts", str(path))[2]
+    assert "marked text needs --spec" in run("generate", "a")[2]
+
+
+def test_a_spec_of_another_tokenizer(run: Run, options: tuple[str, ...], tmp_path: Path) -> None:
+    other = str(tmp_path / "other.json")
+    run("spec", "new", other, "--gamma", ".5", "--delta", "4", "--vocab-size", "9")
+    assert "vocabulary of 9; the tokenizer has 8" in run(*options, "a", "--spec", other)[2]
+    small = ("spec", "new", other, "--gamma", ".5", "--delta", "4", "--vocab-size", "7")
+    assert "at least the 8 ids" in run(*small, "--model", options[2])[2]
