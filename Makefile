@@ -12,15 +12,20 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(READY)  ## plan a mark and draw what it costs
+demo: $(READY)  ## plan a mark, draw what it costs, write text with it
 	mkdir -p out
 	powermark plan --n-tokens 50 --alpha .05 --power .95
 	powermark plan --n-tokens 200 --alpha 1e-3 --power .95 --edit-rate .1
 	powermark curve --over power --n-tokens 50 --alpha .05 --power .95 --plot out/tradeoff.svg
 	@echo "picture: out/tradeoff.svg"
+	test -e out/demo.key || powermark key new out/demo.key
+	powermark plan --n-tokens 100 --alpha .01 --power .95 --edit-rate .02 \
+	  --model smollm2-135m --key out/demo.key -o out/demo.json
+	powermark generate --spec out/demo.json --key out/demo.key --n-tokens 120 \
+	  "The city council met on Tuesday"
 
 test: $(READY)  ## all tests, on all cores, with full coverage
-	pytest -n auto --cov --cov-report=term
+	pytest -n auto --dist worksteal --cov --cov-report=term
 
 check: $(READY)  ## lint, format, types, import contracts, generated docs
 	ruff check .
@@ -31,6 +36,7 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs
 
 bench: $(READY)  ## speeds that are promised
 	python -m benchmarks.plan
+	python -m benchmarks.embed
 
 docs: $(READY)  ## regenerate what the docs show of real output
 	cog -r -I docs README.md docs/cli.md

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
         InvalidInput,
         MissingExtra,
         PowermarkError,
+        SpecCorrupt,
+        SpecMismatch,
+        SpecTooNew,
     )
+    from powermark.models.language_model import LanguageModel, load_model
+    from powermark.watermark.keys import SecretKey, load_key, load_ring, new_key
+    from powermark.watermark.spec import WatermarkSpec
 
 __all__ = [
     "BetaMixture",
@@ -35,15 +41,25 @@ __all__ = [
     "FileProblem",
     "Infeasible",
     "InvalidInput",
+    "LanguageModel",
     "MissingExtra",
     "Plan",
     "PlugIn",
     "PowermarkError",
+    "SecretKey",
     "SignalModel",
+    "SpecCorrupt",
+    "SpecMismatch",
+    "SpecTooNew",
+    "WatermarkSpec",
     "__version__",
     "branch_intersection",
     "evaluate",
     "frontier",
+    "load_key",
+    "load_model",
+    "load_ring",
+    "new_key",
     "plan",
 ]
 
@@ -59,7 +75,13 @@ _HOME = {
         "InvalidInput",
         "MissingExtra",
         "PowermarkError",
+        "SpecCorrupt",
+        "SpecMismatch",
+        "SpecTooNew",
     ),
+    "powermark.models.language_model": ("LanguageModel", "load_model"),
+    "powermark.watermark.keys": ("SecretKey", "load_key", "load_ring", "new_key"),
+    "powermark.watermark.spec": ("WatermarkSpec",),
 }
 
 

@@ -93,6 +93,8 @@ def test_specs_are_shown(run: Run, tmp_path: Path) -> None:
     assert "context_width  4" in out
     assert "chosen by hand" in out
     assert json.loads(run("spec", "show", path, "--json")[1])["scheme"] == "kgw-minhash"
+    run(*new, "--delta-place", "before_temperature")
+    assert "before temperature" in run("spec", "show", path)[1]
     run("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9", "--vocab-size", "999",
         "-o", path)  # fmt: skip
     assert "powermark|plan|" in run("spec", "show", path)[1]

@@ -103,3 +103,22 @@ def test_no_room(
     monkeypatch.setenv("POWERMARK_CACHE", str(tmp_path / "file"))
     with pytest.raises(FileProblem, match="Not a directory"):
         model_folder("tiny")
+
+
+def test_a_second_process_waits_and_finds_it_done(
+    tiny: Embedded, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While this one waits for the lock, another finishes the folder."""
+    folder = cache / f"tiny-{tiny.sha256[:12]}"
+
+    class Lock:
+        def __init__(self, _: Path) -> None: ...
+
+        def __enter__(self) -> None:
+            folder.mkdir()
+
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr("powermark.models.store.FileLock", Lock)
+    assert model_folder("tiny") == folder
+    assert names(folder) == []

@@ -121,54 +121,60 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Return the logits of a step with the bias added; (rows, length), (rows, width)."""
+        length, width = input_ids.shape[1], scores.shape[1]
         h, size = self._scheme.context_width, self._scheme.vocab_size
-        if scores.shape[-1] < size:
+        if width < size:
             raise SpecMismatch(
-                f"the spec is for a vocabulary of {size}; "
-                f"the model gives {scores.shape[-1]} logits."
+                f"the spec is for a vocabulary of {size}; the model gives {width} logits."
             )
-        if input_ids.shape[-1] < h:
+        if length < h:
             return scores
-        contexts = input_ids[:, input_ids.shape[-1] - h :]
-        deltas = self._row_deltas(input_ids)
         if isinstance(self._scheme, Pm1) and scores.device.type != _HOST:
-            marked = scores.clone()
-            bias = torch.where(green_masks(self._scheme, contexts), deltas[:, None], 0.0)
-            marked[:, :size] += bias.to(scores.dtype)
+            marked = self._on_device(self._scheme, input_ids, scores)
         else:
-            marked = self._on_host(contexts, scores, deltas)
+            marked = self._on_host(input_ids, scores)
         if self._record is not None:
-            self._record.add(scores, marked, contexts)
+            self._record.add(scores, marked, input_ids[:, length - h :])
         return marked
 
-    def _on_host(self, contexts: Tensor, scores: Tensor, deltas: Tensor) -> Tensor:
+    def _on_host(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Mark through the compiled core; other types than float32 are widened and rounded once."""
-        logits = scores.detach().to("cpu", torch.float32).contiguous()
-        marked = torch.empty_like(logits)
+        logits, ids = scores.detach(), input_ids.cpu().numpy()
+        plain = logits.dtype == torch.float32 and logits.is_cpu
+        if not plain:
+            logits = logits.to("cpu", torch.float32)
+        marked = torch.empty_like(logits, memory_format=torch.contiguous_format)
         self._scheme.add_bias(
-            logits.numpy(), contexts.cpu().numpy(), deltas.cpu().numpy(), out=marked.numpy()
+            logits.contiguous().numpy(),
+            ids[:, ids.shape[1] - self._scheme.context_width :],
+            self._row_deltas(input_ids, ids),
+            out=marked.numpy(),
         )
-        return marked.to(scores.device, scores.dtype)
+        return marked if plain else marked.to(scores.device, scores.dtype)
 
-    def _row_deltas(self, input_ids: Tensor) -> Tensor:
-        """Return each row's bias; 0 where padding reaches into the context."""
-        rows, length = input_ids.shape
-        if self._deltas is None:
-            values: ArrayLike = self._delta
-        else:
-            values = np.asarray(self._deltas(input_ids)) * self._scale
-        deltas = torch.as_tensor(values, dtype=torch.float32, device=input_ids.device).expand(rows)
+    def _on_device(self, scheme: Pm1, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Mark where the logits are; only token ids are copied to the host, to look for padding."""
+        deltas = self._row_deltas(input_ids, input_ids.cpu().numpy())
+        biases = torch.as_tensor(deltas, dtype=scores.dtype).reshape(-1, 1).to(scores.device)
+        green = green_masks(scheme, input_ids[:, input_ids.shape[1] - scheme.context_width :])
+        marked = scores.clone()
+        marked[:, : scheme.vocab_size] += torch.where(green, biases, 0.0)
+        return marked
+
+    def _row_deltas(self, input_ids: Tensor, ids: NDArray[np.int64]) -> Any:
+        """Return the bias, one for all rows or one each; 0 where padding reaches the context."""
+        deltas: Any = self._delta
+        if self._deltas is not None:
+            deltas = np.asarray(self._deltas(input_ids)) * self._scale
         h = self._scheme.context_width
         if h == 0 or self._pad is None:
             return deltas
-        oldest = length - h
-        short = input_ids[:, oldest] == self._pad
+        oldest = ids.shape[1] - h
         # A pad id inside a text is a token like any other. Only where the oldest id of a context is
         # one does the history decide, so the usual step does not look at it.
-        if short.any():
-            short &= (input_ids[:, : oldest + 1] == self._pad).all(dim=-1)
-            deltas = deltas.masked_fill(short, 0.0)
-        return deltas
+        if not (ids[:, oldest] == self._pad).any():
+            return deltas
+        return np.where((ids[:, : oldest + 1] == self._pad).all(axis=1), 0.0, deltas)
 
 
 class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]

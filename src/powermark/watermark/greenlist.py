@@ -10,9 +10,9 @@ import numpy as np
 
 from powermark.checks import open_unit
 from powermark.watermark import kernels
-from powermark.watermark.hashing import Seeds, Words
+from powermark.watermark.hashing import Seeds, Words, token_ids
 from powermark.watermark.keys import SecretKey
-from powermark.watermark.scheme import Logits, Mask, Scheme
+from powermark.watermark.scheme import Logits, Mask, Rows, Scheme
 from powermark.watermark.threads import over_rows
 
 
@@ -32,37 +32,24 @@ class Pm1(Scheme):
         super().__init__(gamma=gamma, vocab_size=vocab_size, context_width=context_width)
         self.siphash_key = key.siphash_key
         self.threshold = threshold(gamma)
+        self._words = tuple(np.uint64(half) for half in self.siphash_key)
 
-    def _seeds(self, contexts: Words) -> Seeds:
-        k0, k1 = self.siphash_key
-        return np.asarray(kernels.siphash(np.uint64(k0), np.uint64(k1), contexts))
+    def _seeds(self, contexts: Rows) -> Seeds:
+        seeds: Seeds = kernels.siphash(*self._words, contexts)
+        if seeds.size < contexts.shape[0]:
+            token_ids("contexts", contexts)  # says which
+        return seeds
 
-    def _are_green(self, contexts: Words, tokens: Words) -> Mask:
+    def _are_green(self, contexts: Rows, tokens: Words) -> Mask:
         return np.asarray(kernels.are_green(self._seeds(contexts), tokens, self.threshold))
 
-    def _green_masks(self, contexts: Words) -> Mask:
+    def _green_masks(self, contexts: Rows) -> Mask:
         return np.asarray(
             kernels.green_masks(self._seeds(contexts), self.vocab_size, self.threshold)
         )
 
-    def _add_bias(
-        self, logits: Logits, contexts: Words, deltas: Logits, out: Logits | None
-    ) -> None:
-        seeds = self._seeds(contexts)
-
-        def part(rows: slice) -> None:
-            if out is None:
-                kernels.add_bias(
-                    logits[rows], seeds[rows], deltas[rows], self.vocab_size, self.threshold
-                )
-            else:
-                kernels.write_bias(
-                    logits[rows],
-                    out[rows],
-                    seeds[rows],
-                    deltas[rows],
-                    self.vocab_size,
-                    self.threshold,
-                )
-
-        over_rows(part, *logits.shape)
+    def _add_bias(self, logits: Logits, contexts: Rows, deltas: Logits, out: Logits | None) -> None:
+        arrays = (logits,) if out is None else (logits, out)
+        kernel = kernels.add_bias if out is None else kernels.write_bias
+        given = (*arrays, self._seeds(contexts), deltas, self.vocab_size, self.threshold)
+        over_rows(lambda first, last: kernel(*given, first, last), *logits.shape)

@@ -32,7 +32,7 @@ def token_ids(name: str, values: ArrayLike) -> Words:
         return ids.astype(np.uint32)
     if ids.dtype.kind not in "iu":
         raise InvalidInput(f"{name} must be whole numbers; got dtype {ids.dtype}.")
-    if int(ids.min()) < 0 or int(ids.max()) >= 2**32:
+    if int(ids.view(f"u{ids.itemsize}").max()) >= 2**32:  # a negative id is a huge unsigned one
         raise InvalidInput(f"{name} must be in [0, 2^32); got {ids.min()} to {ids.max()}.")
     return ids.astype(np.uint32)
 

@@ -94,10 +94,14 @@ def _write_row(logits, out, low, high, delta, threshold):
 
 @njit(cache=True)
 def siphash(k0, k1, contexts):
-    """SipHash-2-4 of each row of uint32 ids; (rows, h) -> (rows,) uint64."""
-    seeds = np.empty(contexts.shape[0], np.uint64)
+    """SipHash-2-4 of each row of ids; (rows, h) int64 -> (rows,) uint64, empty if one is no id."""
+    seeds, ids = np.empty(contexts.shape[0], np.uint64), np.empty(contexts.shape[1], np.uint32)
     for row in range(contexts.shape[0]):
-        seeds[row] = _siphash(k0, k1, contexts[row])
+        for i in range(contexts.shape[1]):
+            if not 0 <= contexts[row, i] < 1 << 32:
+                return seeds[:0]
+            ids[i] = contexts[row, i]
+        seeds[row] = _siphash(k0, k1, ids)
     return seeds
 
 
@@ -122,18 +126,18 @@ def green_masks(seeds, vocab_size, threshold):
 
 
 @njit(cache=True, nogil=True)
-def add_bias(logits, seeds, deltas, vocab_size, threshold):
-    """Add each row's delta to its green logits, in place; columns beyond vocab_size are left."""
-    for row in range(seeds.shape[0]):
+def add_bias(logits, seeds, deltas, vocab_size, threshold, first, last):
+    """Add to the green logits of rows ``first`` to ``last``; columns beyond vocab_size are left."""
+    for row in range(first, last):
         if deltas[row] != np.float32(0.0):
             low, high = _halves(seeds[row])
             _add_row(logits[row, :vocab_size], low, high, deltas[row], threshold)
 
 
 @njit(cache=True, nogil=True)
-def write_bias(logits, out, seeds, deltas, vocab_size, threshold):
+def write_bias(logits, out, seeds, deltas, vocab_size, threshold, first, last):
     """As :func:`add_bias`, but into ``out``; ``logits`` is only read."""
-    for row in range(seeds.shape[0]):
+    for row in range(first, last):
         if deltas[row] != np.float32(0.0):
             low, high = _halves(seeds[row])
             _write_row(logits[row, :vocab_size], out[row], low, high, deltas[row], threshold)

@@ -17,6 +17,7 @@ from powermark.watermark.hashing import Words, token_ids
 
 Mask = NDArray[np.bool_]
 Logits = NDArray[np.float32]
+Rows = NDArray[np.int64]  # contexts; their ids are checked where they are hashed
 
 
 class Scheme(ABC):
@@ -78,25 +79,28 @@ class Scheme(ABC):
                 f"logits must have a row per context ({rows.shape[0]}) and at least "
                 f"{self.vocab_size} columns, one per token id; got shape {logits.shape}."
             )
-        biases = np.broadcast_to(np.asarray(deltas, np.float32), rows.shape[:1])
-        self._add_bias(logits, rows, np.ascontiguousarray(biases), out)
+        biases = np.empty(rows.shape[0], np.float32)
+        biases[:] = deltas
+        self._add_bias(logits, rows, biases, out)
         return logits if out is None else out
 
-    def _rows(self, contexts: ArrayLike) -> Words:
-        ids = token_ids("contexts", contexts)
+    def _rows(self, contexts: ArrayLike) -> Rows:
+        ids = np.asarray(contexts)
         if ids.ndim != 2 or ids.shape[1] != self.context_width:
             raise InvalidInput(
                 f"contexts must be rows of {self.context_width} token ids; got shape {ids.shape}."
             )
+        if ids.dtype != np.int64:
+            ids = token_ids("contexts", ids).astype(np.int64)
         return np.ascontiguousarray(ids)
 
     @abstractmethod
-    def _are_green(self, contexts: Words, tokens: Words) -> Mask: ...
+    def _are_green(self, contexts: Rows, tokens: Words) -> Mask: ...
 
     @abstractmethod
-    def _green_masks(self, contexts: Words) -> Mask: ...
+    def _green_masks(self, contexts: Rows) -> Mask: ...
 
     @abstractmethod
     def _add_bias(
-        self, logits: Logits, contexts: Words, deltas: Logits, out: Logits | None
+        self, logits: Logits, contexts: Rows, deltas: Logits, out: Logits | None
     ) -> None: ...

@@ -18,22 +18,22 @@ WORTH_A_THREAD = 750_000
 _pool: ThreadPoolExecutor | None = None
 
 
-def over_rows(work: Callable[[slice], object], rows: int, width: int) -> None:
-    """Call ``work`` on slices that cover all rows, on up to NUMBA_NUM_THREADS threads.
+def over_rows(work: Callable[[int, int], object], rows: int, width: int) -> None:
+    """Call ``work(first, last)`` so that all rows are covered, on up to NUMBA_NUM_THREADS threads.
 
     ``work`` must release the interpreter's lock to gain from it.
     """
     global _pool
     parts = min(THREADS, rows, rows * width // WORTH_A_THREAD)
     if parts < 2:
-        work(slice(0, rows))
+        work(0, rows)
         return
     if _pool is None:
         _pool = ThreadPoolExecutor(THREADS - 1, "powermark")
     ends = [rows * part // parts for part in range(parts + 1)]
-    first, *others = (slice(low, high) for low, high in pairwise(ends))
-    pending = [_pool.submit(work, span) for span in others]
-    work(first)
+    mine, *others = pairwise(ends)
+    pending = [_pool.submit(work, *span) for span in others]
+    work(*mine)
     for done in pending:
         done.result()
 
@@ -43,5 +43,5 @@ def _forget_pool() -> None:
     _pool = None
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_pool)  # a fork copies the pool, not its threads
+# A fork copies the pool but not its threads. Windows has no fork, and no such function.
+getattr(os, "register_at_fork", lambda **_: None)(after_in_child=_forget_pool)

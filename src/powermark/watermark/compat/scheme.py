@@ -14,9 +14,9 @@ import numpy as np
 from powermark.errors import InvalidInput
 from powermark.watermark.compat import seeds
 from powermark.watermark.compat.permutation import add_to_first, are_among_first, first_entries
-from powermark.watermark.hashing import Words
+from powermark.watermark.hashing import Words, token_ids
 from powermark.watermark.keys import HashKey
-from powermark.watermark.scheme import Logits, Mask, Scheme
+from powermark.watermark.scheme import Logits, Mask, Rows, Scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,11 @@ class Compat(Scheme):
             raise InvalidInput(f"context_width of {name} must be {allowed}; got {width}.")
         self.list_size = int(self.vocab_size * self.gamma)
 
-    def _seeds(self, grams: Words) -> Words:
+    def _seeds(self, grams: Rows) -> Words:
+        token_ids("contexts", grams)
         return self._rule.seeds(grams.astype(np.int64), self._key.value)
 
-    def _are_green(self, contexts: Words, tokens: Words) -> Mask:
+    def _are_green(self, contexts: Rows, tokens: Words) -> Mask:
         if tokens.size and int(tokens.max()) >= self.vocab_size:
             raise InvalidInput(
                 f"tokens must be below vocab_size = {self.vocab_size}; got {tokens.max()}."
@@ -85,7 +86,7 @@ class Compat(Scheme):
         green[order] = are_among_first(drawn[order], self.vocab_size, self.list_size, tokens[order])
         return green
 
-    def _green_masks(self, contexts: Words) -> Mask:
+    def _green_masks(self, contexts: Rows) -> Mask:
         masks = np.zeros((contexts.shape[0], self.vocab_size), np.bool_)
         if self._rule.candidates:
             everything = np.arange(self.vocab_size, dtype=np.uint32)
@@ -97,9 +98,7 @@ class Compat(Scheme):
             np.put_along_axis(masks, lists.astype(np.int64), True, axis=1)
         return masks
 
-    def _add_bias(
-        self, logits: Logits, contexts: Words, deltas: Logits, out: Logits | None
-    ) -> None:
+    def _add_bias(self, logits: Logits, contexts: Rows, deltas: Logits, out: Logits | None) -> None:
         target = logits if out is None else out
         if out is not None:
             np.copyto(out, logits)
