@@ -6,6 +6,8 @@ O(1), independent for each (context, token), the same on every machine, and draw
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from powermark.checks import open_unit
@@ -32,10 +34,10 @@ class Pm1(Scheme):
         super().__init__(gamma=gamma, vocab_size=vocab_size, context_width=context_width)
         self.siphash_key = key.siphash_key
         self.threshold = threshold(gamma)
-        self._words = tuple(np.uint64(half) for half in self.siphash_key)
+        self._k0, self._k1 = (np.uint64(half) for half in self.siphash_key)
 
     def _seeds(self, contexts: Rows) -> Seeds:
-        seeds: Seeds = kernels.siphash(*self._words, contexts)
+        seeds: Seeds = kernels.siphash(self._k0, self._k1, contexts)
         if seeds.size < contexts.shape[0]:
             token_ids("contexts", contexts)  # says which
         return seeds
@@ -50,6 +52,6 @@ class Pm1(Scheme):
 
     def _add_bias(self, logits: Logits, contexts: Rows, deltas: Logits, out: Logits | None) -> None:
         arrays = (logits,) if out is None else (logits, out)
-        kernel = kernels.add_bias if out is None else kernels.write_bias
+        kernel: Callable[..., None] = kernels.add_bias if out is None else kernels.write_bias
         given = (*arrays, self._seeds(contexts), deltas, self.vocab_size, self.threshold)
         over_rows(lambda first, last: kernel(*given, first, last), *logits.shape)
