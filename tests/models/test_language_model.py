@@ -1,9 +1,7 @@
 """Loading by name, folder or hub, and completing prompts, on a small random model."""
 
-import builtins
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -12,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.models import LanguageModel, load_model, load_tokenizer
+from powermark.watermark.spec import digest_of
 
 WORDS = ["<s>", "</s>", "a", "b", "c", "d", "e", "f"]
 
@@ -101,17 +100,23 @@ def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
+    def find(name: str) -> object | None:
+        return None if name == "transformers" else object()
 
-    def missing(name: str, *rest: Any, **more: Any) -> Any:
-        if name == "transformers":
-            raise ImportError("No module named 'transformers'", name="transformers")
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setattr("powermark.models.language_model.find_spec", find)
     with pytest.raises(MissingExtra, match="needs transformers, which is not installed") as caught:
         load_model()
     assert caught.value.hint == "pip install 'powermark[transformers]'"
+
+
+def test_a_tokenizer_file_is_read_without_transformers(folder: Path, model: LanguageModel) -> None:
+    fast = load_tokenizer(str(folder))
+    assert type(fast).__name__ == "FileTokenizer"
+    assert digest_of(fast) == model.tokenizer_digest
+    assert (len(fast), fast.all_special_ids) == (8, [0, 1])
+    assert fast.encode_with_spans("a  b") == ([2, 3], [(0, 1), (3, 4)])
+    assert fast.decode([2, 3]) == model.tokenizer.decode([2, 3])
+    assert fast.encode("a") == [2]
 
 
 def test_progress_bars_stay_as_the_user_set_them(folder: Path) -> None:
@@ -119,6 +124,6 @@ def test_progress_bars_stay_as_the_user_set_them(folder: Path) -> None:
 
     for shown in (True, False):
         (logging.enable_progress_bar if shown else logging.disable_progress_bar)()
-        load_tokenizer(str(folder))
+        load_model(str(folder))
         assert logging.is_progress_bar_enabled() is shown
     logging.enable_progress_bar()

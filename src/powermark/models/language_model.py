@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,47 +158,49 @@ def load_model(name: str = DEFAULT_MODEL) -> LanguageModel:
     ``load_model()``, ``load_model("gemma3-270m")``, ``load_model("./my-model")``,
     ``load_model("openai-community/gpt2")``
     """
-    place, local = _place(name)
-    from transformers import AutoModelForCausalLM
+    place = _place(name)
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model = _load(AutoModelForCausalLM, name, place, local)
     return LanguageModel(
         name=name,
-        model=model.eval(),
-        tokenizer=load_tokenizer(name),
+        model=_load(AutoModelForCausalLM, name, place).eval(),
+        tokenizer=_load(AutoTokenizer, name, place),
         add_bos=CATALOG[name].add_bos if name in CATALOG else None,
     )
 
 
 def load_tokenizer(name: str = DEFAULT_MODEL) -> Any:
-    """Return the tokenizer of a model, without its weights."""
-    place, local = _place(name)
+    """Return the tokenizer of a model, without its weights; quickly where it is on this machine."""
+    place = _place(name)
+    file = Path(place) / "tokenizer.json"
+    if file.is_file():
+        from powermark.models.tokenizer import FileTokenizer
+
+        return FileTokenizer(file)
     from transformers import AutoTokenizer
 
-    return _load(AutoTokenizer, name, place, local)
+    return _load(AutoTokenizer, name, place)
 
 
-def _place(name: str) -> tuple[str, bool]:
-    """Return where a model is, and whether that is on this machine."""
+def _place(name: str) -> str:
+    """Return the folder of an embedded model; another name is itself."""
     try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-
+        for needed in ("torch", "transformers", "filelock"):
+            if find_spec(needed) is None:
+                raise ImportError(name=needed)
         from powermark.models.store import model_folder
     except ImportError as error:
         raise MissingExtra(
             f"running a model needs {error.name}, which is not installed.",
             hint="pip install 'powermark[transformers]'",
         ) from None
-    if name in CATALOG:
-        return str(model_folder(name)), True
-    return name, Path(name).is_dir()
+    return str(model_folder(name)) if name in CATALOG else name
 
 
-def _load(kind: Any, name: str, place: str, local: bool) -> Any:
+def _load(kind: Any, name: str, place: str) -> Any:
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    local, shown = Path(place).is_dir(), logging.is_progress_bar_enabled()
     if local:
         logging.disable_progress_bar()
     try:

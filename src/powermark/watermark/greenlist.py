@@ -42,8 +42,9 @@ class Pm1(Scheme):
             token_ids("contexts", contexts)  # says which
         return seeds
 
-    def _are_green(self, contexts: Rows, tokens: Words) -> Mask:
-        return np.asarray(kernels.are_green(self._seeds(contexts), tokens, self.threshold))
+    def _colours(self, contexts: Rows, tokens: Words) -> tuple[Seeds, Mask]:
+        seeds = self._seeds(contexts)
+        return seeds, np.asarray(kernels.are_green(seeds, tokens, self.threshold))
 
     def _green_masks(self, contexts: Rows) -> Mask:
         return np.asarray(

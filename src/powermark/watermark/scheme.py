@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from powermark.checks import count, open_unit
 from powermark.errors import InvalidInput
-from powermark.watermark.hashing import Words, token_ids
+from powermark.watermark.hashing import Seeds, Words, token_ids
 
 Mask = NDArray[np.bool_]
 Logits = NDArray[np.float32]
@@ -32,12 +32,20 @@ class Scheme(ABC):
 
     def are_green(self, contexts: ArrayLike, tokens: ArrayLike) -> Mask:
         """Whether each token is green after its context; (rows, h), (rows,) -> (rows,)."""
+        return self.colours(contexts, tokens)[1]
+
+    def colours(self, contexts: ArrayLike, tokens: ArrayLike) -> tuple[Seeds, Mask]:
+        """Return the seed of each token's green list, and whether the token is on it.
+
+        Equal seed and token mean the same draw, whatever the contexts were: it tells a detector
+        which tokens bring evidence of their own.
+        """
         rows, ids = self._rows(contexts), token_ids("tokens", tokens)
         if ids.shape != rows.shape[:1]:
             raise InvalidInput(
                 f"tokens must be one per context, shape {rows.shape[:1]}; got shape {ids.shape}."
             )
-        return self._are_green(rows, ids)
+        return self._colours(rows, ids)
 
     def green_masks(self, contexts: ArrayLike) -> Mask:
         """Return the green list of each context as a mask; (rows, h) -> (rows, vocab_size)."""
@@ -95,7 +103,7 @@ class Scheme(ABC):
         return np.ascontiguousarray(ids)
 
     @abstractmethod
-    def _are_green(self, contexts: Rows, tokens: Words) -> Mask: ...
+    def _colours(self, contexts: Rows, tokens: Words) -> tuple[Seeds, Mask]: ...
 
     @abstractmethod
     def _green_masks(self, contexts: Rows) -> Mask: ...

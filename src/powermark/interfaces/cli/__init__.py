@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 from powermark.errors import PowermarkError
-from powermark.interfaces.cli import curve, generate, greenlist, key, plan, power, reproduce, spec
+from powermark.interfaces.cli import (
+    audit,
+    curve,
+    detect,
+    generate,
+    greenlist,
+    key,
+    plan,
+    power,
+    reproduce,
+    spec,
+)
 from powermark.version import __version__
 
 app = typer.Typer(
@@ -29,6 +40,8 @@ app.command("curve", epilog=curve.EXAMPLES)(curve.curve_command)
 app.add_typer(key.app, name="key")
 app.add_typer(spec.app, name="spec")
 app.command("generate", epilog=generate.EXAMPLES)(generate.generate_command)
+app.command("detect", epilog=detect.EXAMPLES)(detect.detect_command)
+app.command("audit", epilog=audit.EXAMPLES)(audit.audit_command)
 app.command("greenlist", epilog=greenlist.EXAMPLES)(greenlist.greenlist_command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce_command)
 

@@ -14,7 +14,7 @@ import numpy as np
 from powermark.errors import InvalidInput
 from powermark.watermark.compat import seeds
 from powermark.watermark.compat.permutation import add_to_first, are_among_first, first_entries
-from powermark.watermark.hashing import Words, token_ids
+from powermark.watermark.hashing import Seeds, Words, token_ids
 from powermark.watermark.keys import HashKey
 from powermark.watermark.scheme import Logits, Mask, Rows, Scheme
 
@@ -72,7 +72,7 @@ class Compat(Scheme):
         token_ids("contexts", grams)
         return self._rule.seeds(grams.astype(np.int64), self._key.value)
 
-    def _are_green(self, contexts: Rows, tokens: Words) -> Mask:
+    def _colours(self, contexts: Rows, tokens: Words) -> tuple[Seeds, Mask]:
         if tokens.size and int(tokens.max()) >= self.vocab_size:
             raise InvalidInput(
                 f"tokens must be below vocab_size = {self.vocab_size}; got {tokens.max()}."
@@ -84,7 +84,7 @@ class Compat(Scheme):
         order = np.argsort(drawn, kind="stable")  # equal seeds share their draws
         green = np.empty(tokens.size, np.bool_)
         green[order] = are_among_first(drawn[order], self.vocab_size, self.list_size, tokens[order])
-        return green
+        return drawn.astype(np.uint64), green
 
     def _green_masks(self, contexts: Rows) -> Mask:
         masks = np.zeros((contexts.shape[0], self.vocab_size), np.bool_)
@@ -92,7 +92,7 @@ class Compat(Scheme):
             everything = np.arange(self.vocab_size, dtype=np.uint32)
             for row, context in enumerate(contexts):
                 repeated = np.broadcast_to(context, (self.vocab_size, context.size))
-                masks[row] = self._are_green(repeated, everything)
+                masks[row] = self._colours(repeated, everything)[1]
         else:
             lists = first_entries(self._seeds(contexts), self.vocab_size, self.list_size)
             np.put_along_axis(masks, lists.astype(np.int64), True, axis=1)
@@ -108,7 +108,7 @@ class Compat(Scheme):
             return
         best = _likeliest(logits[:, : self.vocab_size], self._rule.candidates)
         rows = np.repeat(contexts, best.shape[1], axis=0)
-        green = self._are_green(rows, best.ravel().astype(np.uint32)).reshape(best.shape)
+        green = self._colours(rows, best.ravel().astype(np.uint32))[1].reshape(best.shape)
         bias = np.where(green, deltas[:, None], np.float32(0.0))
         np.put_along_axis(target, best, np.take_along_axis(target, best, axis=1) + bias, axis=1)
 

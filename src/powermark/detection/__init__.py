@@ -1,0 +1,1 @@
+"""From tokens to evidence: which tokens count, how unlikely their colours are, what that means."""

@@ -1,0 +1,360 @@
+"""``Detector``: from tokens to a verdict with everything that a reader of it must know.
+
+A verdict has three values. *watermarked*: p <= alpha. *no watermark found*: not, and a marked text
+of this length would have been found in at least four cases of five. *inconclusive*: too few tokens
+count for that to mean anything. None of them says who wrote a text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from powermark.calibration.design import table
+from powermark.checks import Array, open_unit
+from powermark.detection import kernels
+from powermark.detection.evalue import bets, planned_rate
+from powermark.detection.kernels import REPEATED
+from powermark.detection.scoring import Scores, score
+from powermark.detection.statistics import (
+    green_rate_interval,
+    log_p_value,
+    marked_share,
+    mid_p_value,
+)
+from powermark.detection.text import normalise, tokenise
+from powermark.detection.windows import Kind as WindowKind
+from powermark.detection.windows import WindowTest
+from powermark.errors import Infeasible, InvalidInput
+from powermark.signature import signature
+from powermark.theory.power import binomial_tail, critical_count, z_score
+from powermark.theory.required_length import required_length
+from powermark.watermark.embed import scheme_of
+from powermark.watermark.keys import HashKey, SecretKey
+from powermark.watermark.scheme import Mask
+from powermark.watermark.spec import WatermarkSpec, digest_of
+
+Kind = Literal["count", "winmax", "winmax-c", "evalue"]
+Verdict = Literal["watermarked", "no watermark found", "inconclusive"]
+ENOUGH_POWER = 0.8  # below, finding nothing means nothing
+_DRAWS = 2_000  # marked texts simulated for the power of a window or e-value detector
+_MANY_REPEATS = 0.3  # share of a text
+_LOG_2 = float(np.log(2.0))
+_UNMARKED_START = 3.0  # nats against the mark in the first half before we speak of a prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """What was found in one text.
+
+    ``p`` is corrected for the number of keys tried; ``p_mid`` and ``z`` are companions that
+    guarantee nothing. ``green_rate_low`` and ``_high`` are a 95 % Clopper-Pearson interval.
+    ``power`` is the probability that this detector finds a marked text with as many counted tokens,
+    at the plan's ``gamma_prime``. ``span_start`` and ``span_stop`` are the most marked stretch, in
+    tokens; ``tokens_needed`` those with which the count finds four marked texts in five.
+    """
+
+    verdict: Verdict
+    p: float
+    bits: float
+    alpha: float
+    detector: Kind
+    tokens: int
+    scored: int
+    repeated: int
+    green: int
+    green_rate: float | None
+    green_rate_low: float
+    green_rate_high: float
+    gamma: float
+    gamma_prime: float
+    z: float | None
+    p_mid: float
+    marked_share: float | None
+    power: float
+    tokens_needed: int | None
+    span_start: int | None
+    span_stop: int | None
+    key: str | None
+    keys_tried: int
+    warnings: tuple[str, ...]
+    signature: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that the command line prints and the web answers with."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        """Return a small table."""
+        rate = "-" if self.green_rate is None else f"{self.green_rate:.4f}"
+        interval = f"95 % interval {self.green_rate_low:.3f} to {self.green_rate_high:.3f}"
+        needed = "-" if self.tokens_needed is None else str(self.tokens_needed)
+        rows = [
+            (
+                "p",
+                f"{self.p:.3g}",
+                f"{self.detector}; alpha = {self.alpha:g}; {self.bits:.1f} bits",
+            ),
+            ("tokens", f"{self.tokens}", f"{self.scored} count, {self.repeated} are repeats"),
+            ("green", f"{self.green}", f"of {self.scored}"),
+            (
+                "green_rate",
+                rate,
+                f"{interval}; gamma {self.gamma:.3f}, mark {self.gamma_prime:.3f}",
+            ),
+            ("power", f"{self.power:.3f}", f"at this length; .8 needs {needed} counted tokens"),
+        ]
+        notes = [f"note: {warning}" for warning in self.warnings]
+        return "\n".join([self.verdict, table(rows), *notes, self.signature])
+
+
+class Detector:
+    """Looks for one mark, under one key or several.
+
+    Parameters
+    ----------
+    spec
+        The mark.
+    keys
+        Its key, or several by name; p-values are then multiplied by their number.
+    tokenizer
+        For texts; must be the spec's. Token ids need none.
+    alpha
+        Level; the plan's by default.
+    detector
+        ``"count"``, ``"winmax"``, ``"winmax-c"`` or ``"evalue"``.
+    gamma_prime
+        Green rate of marked text; the plan's, or the plug-in's, by default.
+    normalise_text
+        Undo look-alike letters and invisible characters before tokenising.
+    special_ids
+        Ids that never count, beside the tokenizer's own.
+    """
+
+    def __init__(
+        self,
+        spec: WatermarkSpec,
+        keys: SecretKey | HashKey | Mapping[str, SecretKey | HashKey],
+        *,
+        tokenizer: Any = None,
+        alpha: float | None = None,
+        detector: Kind = "count",
+        gamma_prime: float | None = None,
+        normalise_text: bool = False,
+        special_ids: Collection[int] = (),
+    ) -> None:
+        if detector not in get_args(Kind):
+            raise InvalidInput(f"detector must be one of {get_args(Kind)}; got {detector!r}.")
+        named = keys if isinstance(keys, Mapping) else {"": keys}
+        if not named:
+            raise InvalidInput("detection needs at least one key.")
+        if tokenizer is not None:
+            spec.check_tokenizer(digest_of(tokenizer), len(tokenizer))
+            special_ids = {*special_ids, *tokenizer.all_special_ids}
+        if alpha is None:
+            alpha = (spec.design or {}).get("alpha")
+        if alpha is None:
+            raise InvalidInput("the spec has no plan, so alpha must be given.")
+        self.spec, self.detector, self.alpha = spec, detector, float(open_unit("alpha", alpha))
+        self.gamma_prime = planned_rate(spec) if gamma_prime is None else float(gamma_prime)
+        self._tokenizer, self._normalise = tokenizer, normalise_text
+        self._special_ids = special_ids
+        self._schemes = {name: scheme_of(spec, key) for name, key in named.items()}
+        fingerprints = [k.fingerprint for k in named.values() if isinstance(k, SecretKey)]
+        self._signature = signature(
+            "detect",
+            detector="binom" if detector == "count" else detector,
+            spec=spec.digest[:12],
+            key="+".join(fingerprints) or None,
+            a=self.alpha,
+            normalise="yes" if normalise_text else None,
+        )
+        self.power_at = lru_cache(maxsize=None)(self._power_at)  # by the number of counted tokens
+        self._needed: int | None = None
+        self._needed_known = False
+
+    def detect(self, text: str | ArrayLike, *, prompt: str | ArrayLike | None = None) -> Detection:
+        """Return what is found in one text, or in its token ids."""
+        return self.inspect(text, prompt=prompt)[0]
+
+    def inspect(
+        self, text: str | ArrayLike, *, prompt: str | ArrayLike | None = None
+    ) -> tuple[Detection, Scores]:
+        """Return the detection and the colours of every token, under the key that fits best."""
+        prompts = None if prompt is None else [self.ids_of(prompt)]
+        batches = self._score([self.ids_of(text)], prompts)
+        found = self._report(batches)[0]
+        return found, batches[found.key or ""]
+
+    def detect_many(
+        self, texts: Sequence[ArrayLike], *, prompts: Sequence[ArrayLike] | None = None
+    ) -> list[Detection]:
+        """Return what is found in each of many texts, given as token ids."""
+        return self._report(self._score(texts, prompts))
+
+    def _score(
+        self, texts: Sequence[ArrayLike], prompts: Sequence[ArrayLike] | None
+    ) -> dict[str, Scores]:
+        return {
+            name: score(scheme, texts, prompts=prompts, special_ids=self._special_ids)
+            for name, scheme in self._schemes.items()
+        }
+
+    def ids_of(self, text: str | ArrayLike) -> ArrayLike:
+        """Return the token ids of a text; ids pass through."""
+        if not isinstance(text, str):
+            return text
+        if self._tokenizer is None:
+            raise InvalidInput("text needs a tokenizer; give one, or token ids.")
+        return np.array(tokenise(self._tokenizer, self.prepare(text))[0], np.int64)
+
+    def prepare(self, text: str) -> str:
+        """Return the text that is tokenised."""
+        return normalise(text) if self._normalise else text
+
+    def _log_p(self, scores: Scores, evidence: Evidence) -> Array:
+        """Return the logarithm of each text's p-value under one key."""
+        if self.detector == "count":
+            return log_p_value(scores.greens, scores.scored, self.spec.gamma)
+        if self.detector == "evalue":
+            return -evidence.highest
+        return np.array([self._window_log_p(scores.colours(i)) for i in range(scores.texts)])
+
+    def _window_log_p(self, colours: Mask) -> float:
+        if colours.size == 0:
+            return 0.0
+        test = WindowTest(cast(WindowKind, self.detector), colours.size, self.spec.gamma)
+        z = test.statistic(colours).statistic
+        level = self.alpha / len(self._schemes)
+        return float(np.log(test.p_value(z) if test.supports(level) else test.p_bound(z)))
+
+    def _power_at(self, n: int) -> float:
+        gamma, rate, level = self.spec.gamma, self.gamma_prime, self.alpha / len(self._schemes)
+        if n == 0 or rate <= gamma:
+            return 0.0
+        if self.detector == "count":
+            return float(binomial_tail(n, critical_count(n, gamma, level), rate))
+        rng = np.random.default_rng(n)
+        if self.detector == "evalue":
+            steps = np.where(rng.random((_DRAWS, n)) < rate, *bets(gamma, rate))
+            return float((np.cumsum(steps, axis=1).max(axis=1) >= -np.log(level)).mean())
+        test = WindowTest(self.detector, n, gamma)
+        return test.power(rate, level, draws=_DRAWS, rng=rng)
+
+    @property
+    def tokens_needed(self) -> int | None:
+        """Counted tokens with which the count finds four marked texts in five."""
+        if not self._needed_known:
+            level = self.alpha / len(self._schemes)
+            try:
+                self._needed = required_length(
+                    self.spec.gamma, self.gamma_prime, level, ENOUGH_POWER
+                )
+            except (Infeasible, InvalidInput):
+                self._needed = None
+            self._needed_known = True
+        return self._needed
+
+    def _report(self, batches: dict[str, Scores]) -> list[Detection]:
+        """Judge every text under the key with the least p-value."""
+        names, gamma, tried = list(batches), self.spec.gamma, len(batches)
+        walks = [_walk(scores, gamma, self.gamma_prime) for scores in batches.values()]
+        log_ps = np.array(
+            [
+                self._log_p(scores, walk)
+                for scores, walk in zip(batches.values(), walks, strict=True)
+            ]
+        )
+        best = np.argmin(log_ps, axis=0)  # (texts,)
+        at = best, np.arange(best.size)
+        scored = np.array([scores.scored for scores in batches.values()])[at]
+        green = np.array([scores.greens for scores in batches.values()])[at]
+        repeated = np.array([scores.count(REPEATED) for scores in batches.values()])[at]
+        lengths = np.diff(next(iter(batches.values())).offsets)
+        log_p = np.minimum(0.0, log_ps[at] + np.log(tried))
+        low, high = green_rate_interval(green, scored)
+        mid = mid_p_value(green, scored, gamma)
+        z = z_score(green, np.maximum(scored, 1), gamma)
+        share = marked_share(
+            green / np.maximum(scored, 1), gamma, max(self.gamma_prime, gamma + 1e-9)
+        )
+        found = []
+        for i, n in enumerate(scored.tolist()):
+            power = self.power_at(n)
+            verdict: Verdict = "no watermark found" if power >= ENOUGH_POWER else "inconclusive"
+            if log_p[i] <= np.log(self.alpha):
+                verdict = "watermarked"
+            walk = walks[best[i]]
+            found.append(
+                Detection(
+                    verdict=verdict,
+                    p=float(np.exp(log_p[i])),
+                    bits=float(-log_p[i] / _LOG_2) + 0.0,
+                    alpha=self.alpha,
+                    detector=self.detector,
+                    tokens=int(lengths[i]),
+                    scored=n,
+                    repeated=int(repeated[i]),
+                    green=int(green[i]),
+                    green_rate=int(green[i]) / n if n else None,
+                    green_rate_low=float(low[i]),
+                    green_rate_high=float(high[i]),
+                    gamma=gamma,
+                    gamma_prime=self.gamma_prime,
+                    z=float(z[i]) if n else None,
+                    p_mid=float(mid[i]),
+                    marked_share=float(share[i]) if n and self.gamma_prime > gamma else None,
+                    power=power,
+                    tokens_needed=self.tokens_needed,
+                    span_start=int(walk.starts[i]) if walk.stops[i] else None,
+                    span_stop=int(walk.stops[i]) or None,
+                    key=names[best[i]] or None,
+                    keys_tried=tried,
+                    warnings=self._warnings(verdict, n, repeated[i] / max(lengths[i], 1), walk, i),
+                    signature=self._signature,
+                )
+            )
+        return found
+
+    def _warnings(
+        self, verdict: Verdict, n: int, repeated: float, walk: Evidence, i: int
+    ) -> tuple[str, ...]:
+        """Say what a reader of the verdict must know."""
+        notes = []
+        if verdict == "inconclusive":
+            needed = self.tokens_needed
+            length = "" if needed is None else f"; {needed} are needed"
+            notes.append(f"only {n} tokens count, too few to tell{length}.")
+        if repeated > _MANY_REPEATS:
+            notes.append(f"{repeated:.0%} of the tokens repeat earlier ones and do not count.")
+        if self.spec.scheme.endswith("selfhash"):
+            notes.append("selfhash marks only likely tokens; its power is not known.")
+        gained = walk.ends[i] - walk.lowest[i]
+        if walk.lowest[i] < -_UNMARKED_START and gained > -np.log(self.alpha):
+            notes.append(
+                f"the first {walk.lowest_at[i]} counted tokens look unmarked and the rest marked; "
+                f"if the prompt is part of the text, leave it out or give it as the prompt."
+            )
+        return tuple(notes)
+
+
+class Evidence(NamedTuple):
+    """What :func:`powermark.detection.kernels.evidence` returns: one entry per text."""
+
+    ends: Array
+    highest: Array
+    lowest: Array
+    lowest_at: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+
+def _walk(scores: Scores, gamma: float, rate: float) -> Evidence:
+    up, down = bets(gamma, rate) if rate > gamma else (0.0, 0.0)
+    return Evidence(*kernels.evidence(scores.state, scores.green, scores.offsets, up, down))

@@ -1,0 +1,185 @@
+"""A detection for people: a page that stands alone, and the pieces of text it is made of.
+
+Tokens come in three states that can be told apart without colour: green ones are underlined, red
+ones are not, and those that do not count are grey and in italics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+from string import Template
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from powermark.checks import Array
+from powermark.detection.detection import Detection, Detector
+from powermark.detection.evalue import log_e_path
+from powermark.detection.kernels import SCORED
+from powermark.detection.scoring import REASONS, Scores
+from powermark.detection.text import tokenise
+
+_SHOWN = 20_000  # tokens on a page; more would only slow a browser down
+
+
+class Piece(NamedTuple):
+    """A stretch of text and its state: green, red, or the reason why it does not count."""
+
+    text: str
+    state: str
+
+
+def pieces(scores: Scores, words: Sequence[str]) -> list[Piece]:
+    """Join each token's characters with its state."""
+    states = [
+        ("green" if green else "red") if state == SCORED else REASONS[state]
+        for state, green in zip(scores.state.tolist(), scores.green.tolist(), strict=True)
+    ]
+    return [Piece(word, state) for word, state in zip(words, states, strict=True)]
+
+
+def words_of(detector: Detector, tokenizer: Any, text: str | Sequence[int]) -> list[str]:
+    """Return the characters of each token; where tokens share one, the first has it."""
+    if not isinstance(text, str):
+        if tokenizer is None:
+            return [f"{token} " for token in text]
+        return [tokenizer.decode([token]) for token in text]
+    prepared = detector.prepare(text)
+    ids, spans = tokenise(tokenizer, prepared)
+    if spans is None:
+        return [tokenizer.decode([token]) for token in ids]
+    ends = np.maximum.accumulate([0, *(stop for _, stop in spans)]).tolist()
+    return [prepared[start:stop] for start, stop in pairwise(ends)]
+
+
+def html_report(found: Detection, shown: list[Piece], path: Array) -> str:
+    """Return a page with no script, no style sheet and no picture from elsewhere."""
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in _facts(found)
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in found.warnings)
+    tokens = "".join(map(_span, shown[:_SHOWN]))
+    more = len(shown) - _SHOWN
+    return _PAGE.substitute(
+        verdict=escape(found.verdict),
+        statement=escape(statement(found)),
+        rows=rows,
+        notes=f"<ul>{notes}</ul>" if notes else "",
+        tokens=tokens + (f"<p>{more} more tokens are not shown.</p>" if more > 0 else ""),
+        chart=_chart(path, found.alpha),
+        signature=escape(found.signature),
+    )
+
+
+def _span(piece: Piece) -> str:
+    kind = piece.state if piece.state in ("green", "red") else "out"
+    return f'<span class="{kind}" title="{escape(piece.state)}">{escape(piece.text)}</span>'
+
+
+def statement(found: Detection) -> str:
+    """Say in plain words what was found and what that does not show."""
+    odds = f"{found.p:.2g}"
+    if found.verdict == "watermarked":
+        first = (
+            f"{found.green} of {found.scored} counted tokens are green. Text without this mark has "
+            f"that many or more with probability {odds}, below the chosen bound of {found.alpha:g}."
+        )
+    elif found.verdict == "no watermark found":
+        first = (
+            f"{found.green} of {found.scored} counted tokens are green; text without the mark has "
+            f"that many or more with probability {odds}. A text marked as planned would have been "
+            f"found with probability {found.power:.2f}."
+        )
+    else:
+        first = (
+            f"Only {found.scored} tokens count. A marked text of this length would be found with "
+            f"probability {found.power:.2f}, so that finding nothing means little."
+        )
+    return (
+        f"{first} This says how the text fits one key's mark. It does not say who wrote it: "
+        f"marked text can be quoted, edited or imitated, and a text without the mark may come from "
+        f"another model. Among many texts without the mark, a share of up to {found.alpha:g} is "
+        f"found marked by chance."
+    )
+
+
+def evidence_path(scores: Scores, found: Detection) -> Array:
+    """Return the running evidence of the tokens that count, in nats."""
+    if found.gamma_prime <= found.gamma or found.scored == 0:
+        return np.zeros(0)
+    return log_e_path(scores.colours(), found.gamma, found.gamma_prime)
+
+
+def _facts(found: Detection) -> list[tuple[str, str]]:
+    rate = "-" if found.green_rate is None else f"{found.green_rate:.3f}"
+    interval = f"{found.green_rate_low:.3f} to {found.green_rate_high:.3f}"
+    facts = [
+        ("p-value", f"{found.p:.3g} ({found.bits:.1f} bits; {found.detector})"),
+        ("alpha", f"{found.alpha:g}"),
+        ("tokens", f"{found.tokens}; {found.scored} count, {found.repeated} are repeats"),
+        ("green rate", f"{rate} (95 % interval {interval})"),
+        ("expected", f"{found.gamma:.3f} without the mark, {found.gamma_prime:.3f} with it"),
+        ("power at this length", f"{found.power:.3f}"),
+    ]
+    if found.keys_tried > 1:
+        facts.append(("keys tried", f"{found.keys_tried}; best: {found.key}; p is corrected"))
+    return facts
+
+
+def _chart(path: Array, alpha: float) -> str:
+    """Draw the running evidence as SVG, with the line that it must cross."""
+    if path.size == 0:
+        return "<p>No token counts.</p>"
+    step = max(1, path.size // 600)
+    values = np.concatenate([[0.0], path])[::step]
+    goal = -float(np.log(alpha))
+    low, high = min(0.0, float(values.min())), max(goal * 1.2, float(values.max()))
+
+    def y(value: float) -> float:
+        return 10.0 + 160.0 * (high - value) / (high - low)
+
+    xs = 40.0 + 550.0 * np.arange(values.size) / max(1, values.size - 1)
+    line = " ".join(f"{x:.1f},{y(v):.1f}" for x, v in zip(xs, values, strict=True))
+    return (
+        '<svg viewBox="0 0 600 190" role="img" aria-label="running evidence in nats">'
+        f'<line x1="40" x2="590" y1="{y(goal):.1f}" y2="{y(goal):.1f}" class="goal"/>'
+        f'<text x="45" y="{y(goal) - 4:.1f}">log(1/alpha)</text>'
+        f'<line x1="40" x2="590" y1="{y(0.0):.1f}" y2="{y(0.0):.1f}" class="axis"/>'
+        f'<text x="8" y="{y(0.0) + 4:.1f}">0</text><text x="8" y="18">{high:.0f}</text>'
+        f'<polyline points="{line}"/>'
+        f'<text x="430" y="186">{path.size} counted tokens</text></svg>'
+    )
+
+
+_PAGE = Template("""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>powermark: $verdict</title>
+<link rel="icon" href="data:,">
+<meta name="viewport" content="width=device-width">
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1b1b1b; background: #fff }
+h1 { font-size: 1.6rem } th { text-align: left; padding-right: 1.5rem; font-weight: 600 }
+.text { white-space: pre-wrap; border: 1px solid #ccc; border-radius: 6px; padding: 1rem;
+  overflow-wrap: anywhere }
+.green { background: #d9f2dc; text-decoration: underline 2px #1a7f37 }
+.red { background: #fbe3e1 } .out { color: #6b6b6b; font-style: italic }
+svg { width: 100% } polyline { fill: none; stroke: #1f4e9c; stroke-width: 2 }
+.goal { stroke: #8a5a00; stroke-dasharray: 6 4 } .axis { stroke: #999 }
+svg text { font: 11px system-ui, sans-serif; fill: #444 } footer { color: #555; font-size: .8rem }
+</style></head><body>
+<h1>$verdict</h1>
+<p>$statement</p>
+<table>$rows</table>$notes
+<h2>Tokens</h2>
+<p><span class="green">green</span> <span class="red">red</span>
+<span class="out">does not count</span></p>
+<div class="text">$tokens</div>
+<h2>Running evidence</h2>
+<p>Natural logarithm of the evidence for the mark, token by token. At the dashed line it would be
+enough at any time.</p>
+$chart
+<footer><p>$signature</p></footer>
+</body></html>
+""")

@@ -1,0 +1,65 @@
+"""From text to token ids, and the little repairs that copied or disguised text may need."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from powermark.errors import MissingExtra
+
+Spans = list[tuple[int, int]]
+
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff\u00ad"))  # zero-width space and the like
+_WORD = re.compile(r"\w+")
+
+
+def tokenise(tokenizer: Any, text: str) -> tuple[list[int], Spans | None]:
+    """Return a text's ids without special tokens and, where known, the characters of each."""
+    if hasattr(tokenizer, "encode_with_spans"):
+        ids, spans = tokenizer.encode_with_spans(text)
+        return ids, spans
+    if getattr(tokenizer, "is_fast", False):
+        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        return list(found["input_ids"]), [tuple(span) for span in found["offset_mapping"]]
+    return list(tokenizer.encode(text, add_special_tokens=False)), None
+
+
+def normalise(text: str) -> str:
+    """Undo disguises: NFKC, invisible characters, and foreign letters that pose as Latin ones.
+
+    Letters are folded only in words that mix scripts, so text in another script stays as it is.
+    The look-alikes are Unicode's own list, through the package confusable-homoglyphs.
+    """
+    try:
+        from confusable_homoglyphs import confusables
+    except ImportError:
+        raise MissingExtra(
+            "normalising text needs confusable-homoglyphs, which is not installed.",
+            hint="pip install 'powermark[text]'",
+        ) from None
+    plain = unicodedata.normalize("NFKC", text.translate(_INVISIBLE))
+
+    def fold(word: re.Match[str]) -> str:
+        letters = word.group()
+        if letters.isascii() or not any(c.isascii() and c.isalpha() for c in letters):
+            return letters
+        return "".join(map(latin, letters))
+
+    def latin(letter: str) -> str:
+        if letter.isascii() or unicodedata.name(letter, "").startswith("LATIN"):
+            return letter
+        found = confusables.is_confusable(letter, greedy=True, preferred_aliases=["latin"])
+        shapes = [shape["c"] for entry in found or () for shape in entry["homoglyphs"]]
+        return next((c for c in shapes if len(c) == 1 and c.isascii() and c.isalpha()), letter)
+
+    return _WORD.sub(fold, plain)
+
+
+def lost_in_round_trip(tokenizer: Any, ids: Sequence[int]) -> int:
+    """Return how many generated ids do not come back when their text is tokenised again."""
+    again, _ = tokenise(tokenizer, tokenizer.decode(list(ids)))
+    matcher = difflib.SequenceMatcher(None, list(ids), again, autojunk=False)
+    return len(ids) - sum(block.size for block in matcher.get_matching_blocks())

@@ -1,0 +1,255 @@
+"""WinMax and WinMax-C: detectors for texts of which only a part is marked.
+
+WinMax (Kirchenbauer et al., 2024) takes the largest z-score of any window; WinMax-C (the paper's
+appendix) the largest z-score left after one contiguous block is removed. Neither has a normal law
+under H0. Here the law of the iid Bernoulli(gamma) process is simulated, once per detector, length
+and gamma, and kept on disk; p-values are ``(1 + r) / (1 + draws)``, valid at every level. Levels
+too small for the simulation are served by a union bound over exact binomial tails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from powermark.checks import Array, count, open_unit, unit
+from powermark.detection import kernels
+from powermark.detection.statistics import green_rate_interval
+from powermark.errors import FileProblem, InvalidInput
+from powermark.files import cache_folder, write_file
+from powermark.theory.power import binomial_tail
+
+Kind = Literal["winmax", "winmax-c"]
+SHORTEST = 20  # tokens of the shortest window; fewer can be all green by chance at any gamma
+ENOUGH = 20  # null draws beyond a threshold that make its size trustworthy
+_BATCH = 4_000_000  # colours drawn at a time
+_VERSION = 1  # of the cached tables
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window that gives a statistic: of the counted tokens, ``start`` to ``stop``.
+
+    For WinMax-C it is the block that was removed.
+    """
+
+    statistic: float
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Reject when the statistic is above ``value``; ``size`` has a 95 % interval.
+
+    It is simulated where there are enough draws, else an upper bound with an interval from 0.
+
+    ``value`` is None where no test of this level exists: even the largest value that the statistic
+    can have is too likely, and ``size`` is its probability.
+    """
+
+    value: float | None
+    size: float
+    size_low: float
+    size_high: float
+
+
+@dataclass(frozen=True)
+class WindowTest:
+    """A window detector at one length and gamma.
+
+    Parameters
+    ----------
+    kind
+        ``"winmax"`` or ``"winmax-c"``.
+    n_tokens, gamma
+        Tokens that count, and the green share.
+    smallest, largest
+        Tokens in a window (WinMax) or in the removed block (WinMax-C). By default windows have 20
+        tokens or more, and blocks none to half of the text.
+    draws, seed
+        Of the simulated law under H0.
+    """
+
+    kind: Kind
+    n_tokens: int
+    gamma: float
+    smallest: int | None = None
+    largest: int | None = None
+    draws: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InvalidInput(f"kind must be one of {get_args(Kind)}; got {self.kind!r}.")
+        n = int(count("n_tokens", self.n_tokens))
+        open_unit("gamma", self.gamma)
+        low, high = (min(SHORTEST, n), n) if self.kind == "winmax" else (0, n // 2)
+        low = low if self.smallest is None else self.smallest
+        high = high if self.largest is None else self.largest
+        first, last = (1, n) if self.kind == "winmax" else (0, n - 1)
+        if not first <= low <= high <= last:
+            raise InvalidInput(
+                f"smallest and largest must be in order between {first} and {last}; "
+                f"got {low} and {high}."
+            )
+        object.__setattr__(self, "smallest", low)
+        object.__setattr__(self, "largest", high)
+        if self.draws is None:
+            object.__setattr__(self, "draws", int(np.clip(20_000_000 // n, 4_999, 99_999)))
+
+    @property
+    def _complement(self) -> bool:
+        return self.kind == "winmax-c"
+
+    def statistic(self, colours: ArrayLike) -> Window:
+        """Return the largest z-score and the window or block it comes from."""
+        marks = np.asarray(colours, bool)
+        if marks.shape != (self.n_tokens,):
+            raise InvalidInput(f"colours must be {self.n_tokens}; got shape {marks.shape}.")
+        sums = np.concatenate([[0], np.cumsum(marks)]).astype(np.int32)
+        if self._complement:
+            z, width = kernels.winmax_c(sums, self.gamma, self.smallest, self.largest)
+            start = kernels.where_smallest(sums, width)
+        else:
+            z, width = kernels.winmax(sums, self.gamma, self.smallest, self.largest)
+            start = kernels.where_largest(sums, width)
+        return Window(float(z), int(start), int(start + width))
+
+    def statistics(self, colours: ArrayLike) -> Array:
+        """Return the statistic of each row of colours; (rows, n_tokens) -> (rows,)."""
+        return np.asarray(
+            kernels.statistics(
+                np.asarray(colours, bool),
+                self.gamma,
+                self._complement,
+                self.smallest,
+                self.largest,
+            )
+        )
+
+    @cached_property
+    def null(self) -> Array:
+        """The simulated statistics under H0, ascending; from disk if they were made before."""
+        return _null(self)
+
+    def p_value(self, statistic: ArrayLike) -> Array:
+        """``(1 + r) / (1 + draws)``, r draws being at or above the statistic: valid everywhere."""
+        above = self.null.size - np.searchsorted(self.null, statistic, side="left")
+        return np.asarray((1.0 + above) / (1.0 + self.null.size))
+
+    def p_bound(self, statistic: float) -> float:
+        """An upper bound of the p-value that simulates nothing, for levels below 1/draws.
+
+        The sum over all windows of their exact binomial tails; at most 1.
+        """
+        assert self.smallest is not None
+        assert self.largest is not None
+        widths = np.arange(self.smallest, self.largest + 1.0)
+        lengths = self.n_tokens - widths if self._complement else widths
+        places = np.where(widths > 0, self.n_tokens - widths + 1.0, 1.0)
+        spread = np.sqrt(lengths * self.gamma * (1.0 - self.gamma))
+        # one less than it could be where rounding decides, which only makes the bound larger
+        needed = np.ceil(lengths * self.gamma + statistic * spread - 1e-9)
+        tails = binomial_tail(lengths, np.maximum(needed, 0.0), self.gamma)
+        return float(min(1.0, (places * tails).sum()))
+
+    def supports(self, alpha: float) -> bool:
+        """Whether the simulation has enough draws for a test of this level."""
+        return alpha * (1.0 + float(self.draws or 0)) >= ENOUGH
+
+    def threshold(self, alpha: float) -> Threshold:
+        """Return the value above which the test rejects at level ``alpha``, and its size."""
+        a = float(open_unit("alpha", alpha))
+        if not self.supports(a):
+            return self._bounded_threshold(a)
+        allowed = int(a * (1 + self.null.size) + 1e-9) - 1
+        value = float(self.null[self.null.size - 1 - allowed])
+        exists = value < self._top * (1.0 - 1e-12)
+        side: Literal["left", "right"] = "right" if exists else "left"
+        above = int(self.null.size - np.searchsorted(self.null, value, side=side))
+        low, high = green_rate_interval(above, self.null.size)
+        return Threshold(value if exists else None, above / self.null.size, float(low), float(high))
+
+    @property
+    def _top(self) -> float:
+        """The statistic of a text that is all green: none can be larger."""
+        smallest, largest = self.smallest or 0, self.largest or 0
+        longest = self.n_tokens - smallest if self._complement else largest
+        return float(np.sqrt(longest * (1.0 - self.gamma) / self.gamma))
+
+    def _bounded_threshold(self, alpha: float) -> Threshold:
+        """Return the threshold by the union bound; its true size is below the one stated."""
+        at_top = self.p_bound(self._top)
+        if at_top > alpha:
+            return Threshold(None, at_top, 0.0, at_top)
+        low, high = 0.0, self._top
+        while high - low > 1e-6:
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if self.p_bound(middle) <= alpha else (middle, high)
+        size = self.p_bound(high)
+        return Threshold(float(np.nextafter(high, 0.0)), size, 0.0, size)
+
+    def power(
+        self,
+        gamma_prime: float,
+        alpha: float,
+        *,
+        removal: float = 0.0,
+        draws: int = 20_000,
+        rng: np.random.Generator | None = None,
+    ) -> float:
+        """Share of marked texts that the test detects, simulated.
+
+        ``removal`` of each text, in one block at a uniform place, is replaced by unmarked tokens.
+        """
+        value = self.threshold(alpha).value
+        if value is None:
+            return 0.0
+        rng = rng or np.random.default_rng(self.seed)
+        n, rejected = self.n_tokens, 0
+        block = round(float(unit("removal", removal)) * n)
+        for rows in _batches(draws, n):
+            starts = rng.integers(0, n - block + 1, (rows, 1))
+            places = np.arange(n)
+            replaced = (places >= starts) & (places < starts + block)
+            rates = np.where(replaced, self.gamma, float(unit("gamma_prime", gamma_prime)))
+            rejected += int((self.statistics(rng.random((rows, n)) < rates) > value).sum())
+        return rejected / draws
+
+
+def _batches(draws: int, n: int) -> list[int]:
+    size = max(1, _BATCH // n)
+    return [min(size, draws - first) for first in range(0, draws, size)]
+
+
+@lru_cache(maxsize=64)
+def _null(test: WindowTest) -> Array:
+    name = f"{test.kind}-{test.n_tokens}-{test.gamma.hex()}-{test.smallest}-{test.largest}"
+    path = cache_folder() / "null" / f"{name}-{test.draws}-{test.seed}-{_VERSION}.npy"
+    with contextlib.suppress(OSError, ValueError, EOFError):
+        kept = np.load(path, allow_pickle=False)
+        if kept.dtype == np.float64 and kept.shape == (test.draws,) and np.all(np.diff(kept) >= 0):
+            return np.asarray(kept)
+    rng = np.random.default_rng([test.seed, test.n_tokens, test.kind == "winmax"])
+    assert test.draws is not None
+    found = np.sort(
+        np.concatenate(
+            [
+                test.statistics(rng.random((rows, test.n_tokens)) < test.gamma)
+                for rows in _batches(test.draws, test.n_tokens)
+            ]
+        )
+    )
+    content = io.BytesIO()
+    np.save(content, found, allow_pickle=False)
+    with contextlib.suppress(OSError, FileProblem):  # a cache that cannot be written is no harm
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content.getvalue())
+    return found

@@ -1,0 +1,181 @@
+"""``powermark detect``: is it marked? One text or many, whole or as it streams in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from powermark.errors import InvalidInput, PowermarkError
+from powermark.files import write_file
+from powermark.interfaces.cli import options
+from powermark.interfaces.cli.texts import Text, read_texts
+
+if TYPE_CHECKING:
+    from powermark.detection.detection import Detector
+    from powermark.watermark.spec import WatermarkSpec
+
+EXAMPLES = """\
+Examples:
+
+  powermark detect --spec s.json --key k.key essay.txt --html report.html
+
+  powermark detect --spec s.json --key k.key --field token_ids out.jsonl --json
+
+  some-llm | powermark detect --spec s.json --key k.key --stream
+"""
+
+
+def detect_command(
+    spec: Annotated[Path, typer.Option(help="Watermark spec.")],
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files, folders, .jsonl; - or nothing for stdin.")
+    ] = None,
+    key: options.Key = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="Folder of *.key files to try, all of them.")
+    ] = None,
+    model: options.Model = None,
+    field: Annotated[str, typer.Option(help="JSONL field with the text or its ids.")] = "text",
+    prompt: Annotated[str | None, typer.Option(help="Text that stood before.")] = None,
+    prompt_field: Annotated[str | None, typer.Option(help="JSONL field of the prompt.")] = None,
+    ids: Annotated[bool, typer.Option("--ids", help="Files hold token ids, not text.")] = False,
+    alpha: Annotated[float | None, typer.Option(help="Level; the plan's if left out.")] = None,
+    detector: Annotated[str, typer.Option(help="count, winmax, winmax-c or evalue.")] = "count",
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Undo look-alike and invisible characters.")
+    ] = False,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Show the text's colours.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a report, of one text.")] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Read stdin as it comes; stop when it is enough.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 0 if a mark was found and 1 if not.")
+    ] = False,
+) -> None:
+    """Look for a mark and say how sure that is. Exit code 2 where a text could not be read."""
+    from powermark.detection.detection import Detector
+    from powermark.watermark.embed import load_key_for
+    from powermark.watermark.keys import load_ring
+    from powermark.watermark.spec import WatermarkSpec
+
+    mark = WatermarkSpec.load(spec)
+    ring: Any = load_key_for(mark, key) if keys is None else load_ring(keys)
+    if keys is not None and key is not None:
+        raise InvalidInput("give either --key or --keys.")
+    sources = paths or [Path("-")]
+    need_text = not ids and (stream or field != "token_ids" or prompt is not None)
+    tokenizer = _tokenizer(model) if need_text or tokens or html else None
+    found = Detector(
+        mark,
+        ring,
+        tokenizer=tokenizer,
+        alpha=alpha,
+        detector=detector,  # type: ignore[arg-type]  # the detector checks it
+        normalise_text=normalise,
+    )
+    if stream:
+        code = _stream(mark, ring, found, tokenizer, ids, as_json)
+        raise typer.Exit(code if exit_code else 0)
+    marked, failed = False, False
+    texts = read_texts(sources, field=field, prompt_field=prompt_field, ids=ids)
+    many = len(sources) > 1 or sources[0].is_dir() or sources[0].suffix == ".jsonl"
+    if html is not None and many:
+        raise InvalidInput("--html is for one text.")
+    for text in texts:
+        if isinstance(text, PowermarkError):
+            failed = True
+            typer.echo(f"powermark: {text}", err=True)
+            continue
+        text = text._replace(prompt=prompt if prompt is not None else text.prompt)
+        marked |= _one(found, tokenizer, text, tokens=tokens, html=html, as_json=as_json, many=many)
+    if failed:
+        raise typer.Exit(2)
+    if exit_code and not marked:
+        raise typer.Exit(1)
+
+
+def _tokenizer(model: str | None) -> Any:
+    from powermark.models.catalog import DEFAULT_MODEL
+    from powermark.models.language_model import load_tokenizer
+
+    return load_tokenizer(model or DEFAULT_MODEL)
+
+
+def _one(
+    detector: Detector,
+    tokenizer: Any,
+    text: Text,
+    *,
+    tokens: bool,
+    html: Path | None,
+    as_json: bool,
+    many: bool,
+) -> bool:
+    """Detect in one text and print or write what was asked for."""
+    from powermark.detection.report import evidence_path, html_report, pieces, words_of
+
+    found, scores = detector.inspect(text.content, prompt=text.prompt)
+    if as_json:
+        print(json.dumps({"source": text.source, **found.to_dict()}, allow_nan=False), flush=True)
+    elif many:
+        count = f"{found.green}/{found.scored} green"
+        print(f"{found.verdict:<18}  p {found.p:<9.3g}  {count:<16}  {text.source}", flush=True)
+    else:
+        print(found)
+    if tokens or html is not None:
+        shown = pieces(scores, words_of(detector, tokenizer, text.content))
+        if tokens:
+            _print_tokens(shown)
+        if html is not None:
+            write_file(html, html_report(found, shown, evidence_path(scores, found)).encode())
+    return found.verdict == "watermarked"
+
+
+def _print_tokens(shown: list[Any]) -> None:
+    from rich.console import Console
+    from rich.text import Text as Styled
+
+    styles = {"green": "underline green", "red": "red"}
+    line = Styled()
+    for piece in shown:
+        line.append(piece.text, style=styles.get(piece.state, "dim italic"))
+    Console().print(line)
+
+
+def _stream(
+    spec: WatermarkSpec, ring: Any, detector: Detector, tokenizer: Any, ids: bool, as_json: bool
+) -> int:
+    """Feed stdin line by line; return 0 as soon as there is enough evidence, 1 at the end."""
+    from powermark.detection.evalue import StreamDetector
+
+    if isinstance(ring, dict):
+        raise InvalidInput("--stream takes one --key.")
+    special = () if tokenizer is None else tokenizer.all_special_ids
+    evidence = StreamDetector(spec, ring, alpha=detector.alpha, special_ids=special)
+    for line in sys.stdin:
+        new = [int(token) for token in line.split()] if ids else detector.ids_of(line)
+        evidence.feed(new)
+        if evidence.detected:
+            break
+    state = {
+        "detected": evidence.detected,
+        "detected_at": evidence.detected_at,
+        "tokens": evidence.tokens,
+        "scored": evidence.scored,
+        "green": evidence.green,
+        "log_e": evidence.max_log_e,
+        "alpha": evidence.alpha,
+    }
+    if as_json:
+        print(json.dumps(state))
+    else:
+        verdict = "watermarked" if evidence.detected else "not enough evidence"
+        print(f"{verdict} after {evidence.tokens} tokens, {evidence.green} of {evidence.scored} "
+              f"counted ones green; evidence {evidence.max_log_e:.2f} nats")  # fmt: skip
+    return 0 if evidence.detected else 1

@@ -1,0 +1,100 @@
+"""Where texts come from: files, folders, JSONL, stdin; as text or as token ids."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from powermark.errors import FileProblem, InvalidInput, PowermarkError
+
+_SUFFIXES = (".txt", ".md", ".jsonl")
+
+
+class Text(NamedTuple):
+    """A text, or its token ids, with the name of its source and what stood before it."""
+
+    source: str
+    content: str | list[int]
+    prompt: str | list[int] | None = None
+
+
+def read_texts(
+    paths: list[Path], *, field: str, prompt_field: str | None, ids: bool
+) -> Iterator[Text | PowermarkError]:
+    """Yield every text in order; what cannot be read is yielded as the error that says why."""
+    for path in _files(paths):
+        try:
+            content = _decode(
+                sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes(), str(path)
+            )
+        except OSError as error:
+            reason = error.strerror or error
+            yield FileProblem(f"cannot read {str(path)!r}: {reason}.")
+            continue
+        except PowermarkError as error:
+            yield error
+            continue
+        if path.suffix == ".jsonl":
+            yield from _json_lines(content, str(path), field, prompt_field)
+        elif ids:
+            yield _numbers(content, str(path))
+        else:
+            yield Text(str(path), content)
+
+
+def _files(paths: list[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+        else:
+            yield path
+
+
+def _decode(content: bytes, source: str) -> str:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileProblem(
+            f"{source!r} is not UTF-8 text (byte {error.start}).",
+            hint="convert it to UTF-8 first; its bytes cannot be guessed safely.",
+        ) from None
+    if "\0" in text:
+        raise FileProblem(f"{source!r} is binary, not text.")
+    return text
+
+
+def _numbers(content: str, source: str) -> Text | PowermarkError:
+    try:
+        return Text(source, [int(word) for word in content.replace(",", " ").split()])
+    except ValueError:
+        return InvalidInput(f"{source!r} must hold token ids, numbers between blanks.")
+
+
+def _json_lines(
+    content: str, source: str, field: str, prompt_field: str | None
+) -> Iterator[Text | PowermarkError]:
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        name = f"{source}:{number}"
+        try:
+            found = json.loads(line)
+            value = found[field]
+            prompt = None if prompt_field is None else found[prompt_field]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            yield InvalidInput(f"{name} is not a JSON object with {field!r}.")
+            continue
+        good = [_is_text_or_ids(one) for one in (value, prompt) if one is not None]
+        if value is None or not all(good):
+            yield InvalidInput(f"{name}: {field!r} must be text or a list of token ids.")
+            continue
+        yield Text(name, value, prompt)
+
+
+def _is_text_or_ids(value: object) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list) and all(type(token) is int for token in value)
+    )

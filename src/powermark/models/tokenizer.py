@@ -1,0 +1,46 @@
+"""Tokenizers without their models, and without waiting for torch where a file will do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+
+class FileTokenizer:
+    """A ``tokenizer.json``, with the part of transformers' interface that powermark uses.
+
+    Reading it takes a fraction of a second; importing transformers takes several.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._inner = Tokenizer.from_file(str(path))
+        self._inner.no_truncation()
+        self._inner.no_padding()
+        self.all_special_ids = sorted(
+            token
+            for token, added in self._inner.get_added_tokens_decoder().items()
+            if added.special
+        )
+
+    def __len__(self) -> int:
+        return int(self._inner.get_vocab_size(with_added_tokens=True))
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return every token with its id."""
+        return dict(self._inner.get_vocab(with_added_tokens=True))
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+        """Return a text's ids."""
+        return list(self._inner.encode(text, add_special_tokens=add_special_tokens).ids)
+
+    def encode_with_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return a text's ids and the characters of each."""
+        found = self._inner.encode(text, add_special_tokens=False)
+        return list(found.ids), list(found.offsets)
+
+    def decode(self, ids: Sequence[int], **_: Any) -> str:
+        """Return the text of ids, special tokens included."""
+        return str(self._inner.decode(list(ids), skip_special_tokens=False))
