@@ -28,7 +28,7 @@ def in_interval(
     """
     try:
         x = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{name} must be a number; got {value!r}.") from None
     smallest, largest = (float(x), float(x)) if x.ndim == 0 else _extremes(x)
     above = smallest >= low if closed in ("low", "both") else smallest > low

@@ -11,6 +11,7 @@ from platformdirs import user_cache_path
 from powermark.errors import FileProblem
 
 CACHE_ENVIRONMENT = "POWERMARK_CACHE"
+KEY_START = b"powermark-"  # how every key file begins, and no file that is written here
 
 
 def cache_folder() -> Path:
@@ -20,7 +21,15 @@ def cache_folder() -> Path:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write ``content`` under a temporary name beside ``path``, then rename it into place."""
+    """Write ``content`` under a temporary name beside ``path``, then rename it into place.
+
+    A link is followed. What is no plain file, or holds a key, is left alone.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and (not path.is_file() or _holds_key(path)):
+        raise FileProblem(
+            f"{str(path)!r} is not a file that may be overwritten.", hint="choose another name."
+        )
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -38,3 +47,11 @@ def write_file(path: Path, content: bytes) -> None:
             f"cannot write {str(path)!r}: {error.strerror}.",
             hint="choose a folder that exists, has room and that you may write to.",
         ) from None
+
+
+def _holds_key(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(KEY_START)) == KEY_START
+    except OSError:
+        return False

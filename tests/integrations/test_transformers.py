@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -238,8 +239,11 @@ def test_tensors_elsewhere_are_marked_where_they_are(monkeypatch: pytest.MonkeyP
     want = processor(ids, scores)
     monkeypatch.setattr(adapter, "_HOST", "another")
     assert torch.equal(processor(ids, scores), want)
-    half = processor(ids, scores.to(torch.bfloat16))
-    assert half.dtype == torch.bfloat16
+    for dtype in (torch.bfloat16, torch.float16):  # rounded once, here as there
+        half = processor(ids, scores.to(dtype))
+        with monkeypatch.context() as patch:
+            patch.setattr(adapter, "_HOST", "cpu")
+            assert torch.equal(half, processor(ids, scores.to(dtype)))
 
 
 def test_another_tools_mark_in_generate() -> None:
@@ -264,8 +268,54 @@ def test_what_does_not_fit_is_refused() -> None:
     config = WatermarkConfig(spec(), KEY, TOKENIZER)
     with pytest.raises(SpecMismatch, match="vocabulary of 400; the model has 100"):
         config.construct_processor(100)
+    legacy = WatermarkSpec(
+        scheme="hf-lefthash", gamma=0.25, delta=2.0, context_width=1, vocab_size=VOCAB
+    )
+    with pytest.raises(SpecMismatch, match="the model has 416"):
+        WatermarkConfig(legacy, HashKey(), TOKENIZER).construct_processor(WIDTH)
     with pytest.raises(SpecMismatch, match="the model gives 100 logits"):
         config.construct_processor(VOCAB)(torch.tensor([[1]]), torch.zeros((1, 100)))
+
+
+def test_steps_without_a_context_are_on_record_too() -> None:
+    mark = spec(context_width=4, tokenizer_digest=None)
+    config = WatermarkConfig(mark, KEY, TOKENIZER, record_kl=True)
+    generate(2, 6, watermarking_config=config, prompt=torch.tensor([[5], [6]]))
+    record = config.record
+    assert record is not None
+    assert record.kl.shape == (6, 2)
+    assert np.all(record.kl[:3] == 0.0)
+    assert np.all(record.kl[3:] > 0.0)
+    assert record.contexts[0].tolist() == [[-1, -1, -1, 5], [-1, -1, -1, 6]]
+    empty = adapter.KlRecord()
+    assert (empty.kl.shape, empty.contexts.shape) == ((0, 0), (0, 0, 0))
+
+
+def test_padding_without_a_padding_token() -> None:
+    """People then pad with the end of text, or say with what."""
+    mark = spec(context_width=2, tokenizer_digest=None)
+    scores = torch.zeros((1, WIDTH))
+    ids = torch.tensor([[9, 9, 5]])
+    tokenizer = Letters(VOCAB)
+    tokenizer.eos_token_id = 9  # type: ignore[attr-defined]
+    for options in ({"tokenizer": tokenizer}, {"tokenizer": TOKENIZER, "pad_token_id": 9}):
+        processor = WatermarkProcessor(mark, KEY, temperature=1.0, **options)
+        assert torch.equal(processor(ids, scores), scores)
+    assert not torch.equal(
+        WatermarkProcessor(mark, KEY, TOKENIZER, temperature=1.0)(ids, scores), scores
+    )
+
+
+def test_deltas_of_a_spec_without_strength_are_converted() -> None:
+    processor = WatermarkProcessor(
+        spec(delta=0.0), KEY, TOKENIZER, temperature=0.5, deltas=lambda _: [2.0]
+    )
+    assert float(processor(torch.tensor([[1]]), torch.zeros((1, WIDTH))).max()) == 1.0
+
+
+def test_a_mark_is_not_pickled() -> None:
+    with pytest.raises(InvalidInput, match="is not pickled"):
+        pickle.dumps(WatermarkConfig(spec(), KEY, TOKENIZER))
 
 
 def test_the_key_is_in_nothing_that_transformers_shows_or_saves(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_plots_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     assert "cannot write" in err
     assert "must end in .svg, .png or .pdf" in run(*arguments, str(tmp_path / "x.txt"))[2]
     (tmp_path / "folder.svg").mkdir()
-    assert "cannot write" in run(*arguments, str(tmp_path / "folder.svg"))[2]
+    assert "may be overwritten" in run(*arguments, str(tmp_path / "folder.svg"))[2]
     assert [p.name for p in tmp_path.iterdir()] == ["folder.svg"]
 
 

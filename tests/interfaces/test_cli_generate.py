@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from powermark.interfaces.cli.records import Records
 from powermark.models import LanguageModel
-from powermark.watermark.keys import new_key
+from powermark.watermark.keys import new_key, save_hash_key
 from tests.interfaces.test_cli import Run, run
 from tests.models.test_language_model import folder, model
 
@@ -45,9 +46,9 @@ def test_prompts_from_files_and_stdin(
     run: Run, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "p.jsonl"
-    path.write_text('{"prompt": "a"}\n\nb c\n{broken\n')
+    path.write_bytes(b'\xef\xbb\xbf{"prompt": "a"}\n\nb c\r\n{"prompt": "d\xe2\x80\xa8e"}\n')
     _, out, _ = run(*options, "--prompts", str(path), "--json")
-    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "b c", "{broken"]
+    assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["a", "b c", "d\u2028e"]
     monkeypatch.setattr("sys.stdin", io.StringIO("d\ne\n"))
     _, out, _ = run(*options, "--prompts", "-", "--record-kl", "--json")
     records = [json.loads(line) for line in out.splitlines()]
@@ -70,13 +71,14 @@ def test_a_stopped_job_goes_on(run: Run, options: tuple[str, ...], tmp_path: Pat
         assert out.read_bytes() == whole
     assert "complete already" in run(*job)[2]
     assert out.read_bytes() == whole
-    assert "something else than texts of these settings" in run(*job, "--seed", "8")[2]
+    assert "something else than records of these settings" in run(*job, "--seed", "8")[2]
     assert out.read_bytes() == whole
     out.write_text("not ours\n")
-    assert "something else than texts" in run(*job)[2]
+    assert "something else than records" in run(*job)[2]
     out.unlink()
     out.mkdir()
-    assert "cannot go on with" in run(*job, "--seed", "1")[2]
+    assert "cannot write" in run(*job, "--seed", "1")[2]
+    assert "cannot write" in run(*job)[2]
 
 
 def test_a_full_disk_keeps_what_is_finished(
@@ -101,6 +103,11 @@ def test_a_full_disk_keeps_what_is_finished(
         (("a", "--batch", "0"), "--batch must be at least 1"),
         (("a", "--n-tokens", "0"), "n_tokens must be in"),
         (("a", "--temperature", "-1"), "temperature must be in"),
+        (("a", "--temperature", "1e-45"), "temperature must be in"),
+        (("a", "--top-k", "-1"), "top_k must be in"),
+        (("a", "--top-p", "2"), "top_p must be in"),
+        (("a", "--top-p", "nan"), "top_p must be in"),
+        (("a", "--seed", "-1"), "seed must be in"),
         (("a", "--no-watermark", "--record-kl"), "--record-kl needs a mark"),
         (("a", "--n-tokens", "900"), "may have 64 tokens"),
     ],
@@ -121,6 +128,8 @@ def test_wrong_prompt_files_and_missing_specs(
         (b"\n \n", "holds no prompts"),
         (b"\xff\xfe", "is not UTF-8"),
         (b'ok\n{"text": "x"}\n', 'line 2 has no text "prompt"'),
+        (b"ok\n{broken\n", "line 2 begins like JSON and is none"),
+        (b'{"prompt": "\\ud800"}\n', "characters that are not Unicode"),
     ):
         path.write_bytes(content)
         assert message in run(*options, "--prompts", str(path))[2]
@@ -132,4 +141,77 @@ def test_a_spec_of_another_tokenizer(run: Run, options: tuple[str, ...], tmp_pat
     run("spec", "new", other, "--gamma", ".5", "--delta", "4", "--vocab-size", "9")
     assert "vocabulary of 9; the tokenizer has 8" in run(*options, "a", "--spec", other)[2]
     small = ("spec", "new", other, "--gamma", ".5", "--delta", "4", "--vocab-size", "7")
-    assert "at least the 8 ids" in run(*small, "--model", options[2])[2]
+    assert "--vocab-size must be 8" in run(*small, "--model", options[2])[2]
+    wide = ("--scheme", "hf-lefthash", "--model", options[2])
+    assert "--vocab-size must be at least 8" in run(*small, *wide)[2]
+    assert "needs --vocab-size" in run(*small[:-2], *wide)[2]
+    assert run(*small[:-1], "10", *wide)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"precious": 1}',
+        b"notes",
+        b'{"index": 1, "prompt": "a"',
+        b'{"seed": Infinity}\n',
+        b'{"index": 0, "signature": "other"}\n',
+    ],
+)
+def test_files_that_are_not_ours_are_left_alone(
+    run: Run, options: tuple[str, ...], tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "o.jsonl"
+    path.write_bytes(content)
+    code, _, err = run(*options, "a", "-o", str(path))
+    assert code == 2
+    assert "is left alone" in err
+    assert path.read_bytes() == content
+
+
+def test_a_missing_record_is_noticed(run: Run, options: tuple[str, ...], tmp_path: Path) -> None:
+    prompts, out = tmp_path / "p.txt", tmp_path / "o.jsonl"
+    prompts.write_text("a\nb\nc\nd")
+    job = (*options, "--prompts", str(prompts), "--batch", "1", "-o", str(out))
+    assert run(*job)[0] == 0
+    lines = out.read_text().splitlines(keepends=True)
+    out.write_text("".join([lines[0], *lines[2:]]))
+    assert "is left alone" in run(*job)[2]
+
+
+def test_two_runs_do_not_share_a_file(run: Run, options: tuple[str, ...], tmp_path: Path) -> None:
+    out = tmp_path / "o.jsonl"
+    with Records(out, "x", 1, 1):
+        assert "another process is writing" in run(*options, "a", "-o", str(out))[2]
+    assert run(*options, "a", "-o", str(out))[0] == 0
+
+
+def test_neighbouring_seeds_and_batches_share_nothing(
+    run: Run, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    prompts = tmp_path / "p.txt"
+    prompts.write_text("a\na\na\na")
+    texts = [
+        json.loads(line)["text"]
+        for seed in ("1", "2")
+        for line in run(
+            *options, "--prompts", str(prompts), "--batch", "1", "--seed", seed, "--json"
+        )[1].splitlines()
+    ]
+    assert len(set(texts)) >= 7  # the shortest, nothing at all, may come twice
+
+
+def test_another_tools_secret_key_is_not_gone_on_with(
+    run: Run, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    spec, key, prompts = tmp_path / "hf.json", tmp_path / "hf.key", tmp_path / "p.txt"
+    save_hash_key(key, 77)
+    prompts.write_text("a\nb")
+    run("spec", "new", str(spec), "--scheme", "hf-lefthash", "--gamma", ".5", "--delta", "2",
+        "--vocab-size", "10")  # fmt: skip
+    job = (*options, "--spec", str(spec), "--key", str(key), "--prompts", str(prompts))
+    job += ("--batch", "1", "-o", str(tmp_path / "o.jsonl"))
+    assert run(*job)[0] == 0
+    lines = (tmp_path / "o.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "o.jsonl").write_text(lines[0])
+    assert "nothing shows that its hash key was this one" in run(*job)[2]

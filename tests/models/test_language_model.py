@@ -56,6 +56,7 @@ def test_seeds_repeat_and_leave_the_callers_state_alone(model: LanguageModel) ->
     assert model.complete(["a b c", "d"], n_tokens=12, seed=3) == first
     assert model.complete(["a b c", "d"], n_tokens=12, seed=4) != first
     assert torch.equal(torch.get_rng_state(), state)
+    assert model.complete(["a b c"], n_tokens=12) != model.complete(["a b c"], n_tokens=12)
     assert [text.prompt_ids for text in first] == [[2, 3, 4], [5]]
 
 
@@ -65,7 +66,9 @@ def test_texts_end_where_the_model_ends_them(model: LanguageModel) -> None:
     for text in texts:
         assert 1 not in text.token_ids
         assert text.finished == (len(text.token_ids) < 20)
-        assert text.text == model.tokenizer.decode(text.token_ids)
+        assert text.text.strip() == model.tokenizer.decode(text.token_ids)
+        whole = model.tokenizer.decode(text.prompt_ids + text.token_ids)
+        assert model.tokenizer.decode(text.prompt_ids) + text.text == whole
 
 
 def test_greedy_and_padding(model: LanguageModel) -> None:

@@ -8,7 +8,7 @@ import pytest
 from powermark import plan
 from powermark.errors import FileProblem, InvalidInput, SpecCorrupt, SpecMismatch, SpecTooNew
 from powermark.watermark.compat import Compat
-from powermark.watermark.embed import delta_at, load_key_for, scheme_of
+from powermark.watermark.embed import delta_scale, load_key_for, scheme_of
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey, new_key
 from powermark.watermark.spec import PROBE, WatermarkSpec, tokenizer_digest
@@ -56,6 +56,8 @@ def test_the_format_is_frozen() -> None:
         ({"gamma": 1.5}, SpecCorrupt, r"gamma must be in \(0, 1\); got 1.5"),
         ({"gamma": "x"}, SpecCorrupt, "gamma in .* must be float; got str"),
         ({"vocab_size": True}, SpecCorrupt, "vocab_size in .* must be int; got bool"),
+        ({"vocab_size": 10**400}, SpecCorrupt, "vocab_size must be a number"),
+        ({"vocab_size": 2**25}, SpecCorrupt, "vocab_size must be in"),
         ({"scheme": "pm9"}, SpecCorrupt, "scheme must be one of pm1, kgw-lefthash"),
         ({"delta_place": "nowhere"}, SpecCorrupt, "delta_place must be one of"),
         ({"context_width": 65}, SpecCorrupt, r"context_width must be in \[0, 64\]"),
@@ -70,6 +72,20 @@ def test_what_is_wrong_with_a_spec_is_named(
     path.write_text(json.dumps(SPEC.to_dict() | change))
     with pytest.raises(error, match=message):
         WatermarkSpec.load(path)
+
+
+@pytest.mark.parametrize("design", ['{"x": NaN}', '{"x":' * 700 + "1" + "}" * 700])
+def test_designs_that_are_no_plan(tmp_path: Path, design: str) -> None:
+    path = tmp_path / "s.json"
+    text = json.dumps(SPEC.to_dict()).replace('"design": null', f'"design": {design}')
+    path.write_text(text)
+    with pytest.raises(SpecCorrupt, match=r"no plan|not JSON"):
+        WatermarkSpec.load(path)
+
+
+def test_widths_of_other_tools_are_checked() -> None:
+    with pytest.raises(InvalidInput, match="context_width of hf-lefthash must be 1; got 4"):
+        dataclasses.replace(SPEC, scheme="hf-lefthash", context_width=4)
 
 
 def test_files_that_hold_no_spec(tmp_path: Path) -> None:
@@ -105,7 +121,8 @@ def test_a_full_disk_leaves_the_old_spec(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_every_field_counts_in_the_digest() -> None:
     others = [
-        {"scheme": "kgw-lefthash"}, {"gamma": 0.26}, {"delta": 2.5}, {"context_width": 2},
+        {"scheme": "kgw-lefthash", "context_width": 1}, {"gamma": 0.26}, {"delta": 2.5},
+        {"context_width": 2},
         {"vocab_size": 50_258}, {"tokenizer_digest": "x"}, {"delta_place": "before_temperature"},
         {"key_fingerprint": "y"}, {"design": {}},
     ]  # fmt: skip
@@ -163,10 +180,10 @@ def test_tokenizers_with_one_vocabulary_but_other_merges_differ() -> None:
 
 def test_delta_is_converted_between_places() -> None:
     before = dataclasses.replace(SPEC, delta_place="before_temperature")
-    assert delta_at(SPEC, "after_temperature", None) == 2.0
-    assert delta_at(SPEC, "before_temperature", 0.5) == 1.0
-    assert delta_at(before, "after_temperature", 0.5) == 4.0
+    assert delta_scale(SPEC, "after_temperature", None) == 1.0
+    assert delta_scale(SPEC, "before_temperature", 0.5) == 0.5
+    assert delta_scale(before, "after_temperature", 0.5) == 2.0
     with pytest.raises(InvalidInput, match="added before temperature here: the temperature must"):
-        delta_at(SPEC, "before_temperature", None)
+        delta_scale(SPEC, "before_temperature", None)
     with pytest.raises(InvalidInput, match="temperature must be in"):
-        delta_at(SPEC, "before_temperature", 0.0)
+        delta_scale(SPEC, "before_temperature", 0.0)

@@ -23,6 +23,11 @@ from powermark.checks import Array, count, in_interval
 from powermark.errors import InvalidInput
 from powermark.theory.power import beta_binomial_power, binomial_tail
 
+# Tokens that choose a green list, unless the user says otherwise. With one, the false-positive rate
+# on human text hangs on the key; with two hardly more than chance allows, and each further one only
+# makes marks more fragile (docs/decisions.md, `powermark audit`).
+CONTEXT_WIDTH = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
@@ -31,7 +36,7 @@ class Edits:
     edit_rate: float | None = None
     survival: float | None = None
     removal: float | None = None
-    context_width: int = 1
+    context_width: int = CONTEXT_WIDTH
 
     def __post_init__(self) -> None:
         given = [k for k in ("edit_rate", "survival", "removal") if getattr(self, k) is not None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from powermark.calibration import authors
 from powermark.calibration.design import Design, edit_parts, evaluate, table
-from powermark.calibration.edits import Edits
+from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.request import Answer, Method, Request
 from powermark.calibration.signal import PlugIn, SignalModel
 from powermark.errors import Infeasible, InvalidInput
@@ -81,7 +81,7 @@ def plan(
     survival: float | None = None,
     removal: float | None = None,
     attacked_power: float | None = None,
-    context_width: int = 1,
+    context_width: int = CONTEXT_WIDTH,
     variance_inflation: float = 1.0,
 ) -> Plan:
     """Solve for the one of ``n_tokens, alpha, power, kl`` that is left out, with the best design.

@@ -27,11 +27,12 @@ from transformers.generation.logits_process import LogitsProcessor
 
 from powermark.errors import SpecMismatch
 from powermark.integrations.torch import green_masks
-from powermark.watermark.embed import delta_at, scheme_of
+from powermark.watermark.embed import delta_scale, scheme_of
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import Place, WatermarkSpec, digest_of
 
+_CONTEXTS = 3  # place of the contexts in a recorded step
 _HOST = "cpu"  # where the compiled core can reach tensors
 Deltas = Callable[[Tensor], ArrayLike]  # from input ids (rows, length) to a bias per row
 
@@ -41,7 +42,8 @@ class KlRecord:
     """What the mark did at each step, measured on the distribution that was sampled from.
 
     One array per quantity, (steps, rows): ``kl`` in nats, ``green_mass`` before and ``green_rate``
-    after the bias; ``contexts`` (steps, rows, context_width). Steps after a row's end are padding.
+    after the bias; ``contexts`` (steps, rows, context_width), with -1 where there was no token yet.
+    Steps after a row's end are padding. Beams have a row each.
     """
 
     _steps: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
@@ -57,6 +59,8 @@ class KlRecord:
         self._steps.append(tuple(value.cpu().numpy() for value in measured))
 
     def _stack(self, index: int) -> NDArray[Any]:
+        if not self._steps:
+            return np.zeros((0, 0, 0) if index == _CONTEXTS else (0, 0))
         return np.stack([step[index] for step in self._steps])
 
     @property
@@ -77,7 +81,7 @@ class KlRecord:
     @property
     def contexts(self) -> NDArray[np.int64]:
         """The token ids that chose each green list."""
-        return self._stack(3)
+        return self._stack(_CONTEXTS)
 
 
 class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -91,6 +95,8 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         Where this processor runs; in ``generate(logits_processor=...)`` before temperature.
     temperature
         Needed where the spec means delta at the other place.
+    pad_token_id
+        What prompts are padded with on the left; the tokenizer's padding or, without, end token.
     deltas
         A bias for each row and step in place of the spec's, from the input ids so far.
     """
@@ -103,13 +109,16 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         *,
         place: Place = "before_temperature",
         temperature: float | None = None,
+        pad_token_id: int | None = None,
         deltas: Deltas | None = None,
     ) -> None:
         spec.check_tokenizer(digest_of(tokenizer), len(tokenizer))
         self._scheme = scheme_of(spec, key)
-        self._delta = delta_at(spec, place, temperature)
-        self._scale = self._delta / spec.delta if spec.delta else 1.0
-        self._pad = tokenizer.pad_token_id
+        self._scale = delta_scale(spec, place, temperature)
+        self._delta = spec.delta * self._scale
+        self._pad = tokenizer.pad_token_id if pad_token_id is None else pad_token_id
+        if self._pad is None:  # then people pad with the end of text
+            self._pad = getattr(tokenizer, "eos_token_id", None)
         self._deltas = deltas
         self._record: KlRecord | None = None
 
@@ -128,6 +137,8 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
                 f"the spec is for a vocabulary of {size}; the model gives {width} logits."
             )
         if length < h:
+            if self._record is not None:
+                self._record.add(scores, scores, self._short(input_ids))
             return scores
         if isinstance(self._scheme, Pm1) and scores.device.type != _HOST:
             marked = self._on_device(self._scheme, input_ids, scores)
@@ -155,11 +166,18 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
     def _on_device(self, scheme: Pm1, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Mark where the logits are; only token ids are copied to the host, to look for padding."""
         deltas = self._row_deltas(input_ids, input_ids.cpu().numpy())
-        biases = torch.as_tensor(deltas, dtype=scores.dtype).reshape(-1, 1).to(scores.device)
+        biases = torch.as_tensor(deltas, dtype=torch.float32).reshape(-1, 1).to(scores.device)
         green = green_masks(scheme, input_ids[:, input_ids.shape[1] - scheme.context_width :])
-        marked = scores.clone()
+        marked = scores.float()
+        marked = marked.clone() if marked is scores else marked
         marked[:, : scheme.vocab_size] += torch.where(green, biases, 0.0)
-        return marked
+        return marked.to(scores.dtype)
+
+    def _short(self, input_ids: Tensor) -> Tensor:
+        """Return contexts of too few tokens, filled up with -1 from the left."""
+        rows, length = input_ids.shape
+        missing = self._scheme.context_width - length
+        return torch.cat([input_ids.new_full((rows, missing), -1), input_ids], dim=1)
 
     def _row_deltas(self, input_ids: Tensor, ids: NDArray[np.int64]) -> Any:
         """Return the bias, one for all rows or one each; 0 where padding reaches the context."""
@@ -182,7 +200,8 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
 
     With ``record_kl`` the attribute ``record`` holds a :class:`KlRecord` of the latest
     ``generate()``. The key is held in memory only: every way transformers has of showing or saving
-    a generation config shows the spec's digest in its place.
+    a generation config shows the spec's digest in its place (and cannot load it again, so pass it
+    to ``generate()`` and do not set it on a model that will be saved).
     """
 
     def __init__(
@@ -192,6 +211,7 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
         tokenizer: Any,
         *,
         temperature: float | None = None,
+        pad_token_id: int | None = None,
         deltas: Deltas | None = None,
         record_kl: bool = False,
     ) -> None:
@@ -199,12 +219,19 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
         self.record: KlRecord | None = None
         self._record_kl = record_kl
         self._processor = WatermarkProcessor(
-            spec, key, tokenizer, place="after_temperature", temperature=temperature, deltas=deltas
+            spec,
+            key,
+            tokenizer,
+            place="after_temperature",
+            temperature=temperature,
+            pad_token_id=pad_token_id,
+            deltas=deltas,
         )
 
     def construct_processor(self, vocab_size: int, device: Any = None) -> WatermarkProcessor:  # noqa: ARG002
         """Return a processor for one ``generate()``; transformers calls this."""
-        if vocab_size < self.spec.vocab_size:
+        exact = self.spec.scheme.startswith("hf-")  # its lists are permutations of all logits
+        if vocab_size < self.spec.vocab_size or (exact and vocab_size != self.spec.vocab_size):
             raise SpecMismatch(
                 f"the spec is for a vocabulary of {self.spec.vocab_size}; the model has "
                 f"{vocab_size}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -90,7 +91,13 @@ class LanguageModel:
         import torch
 
         count("n_tokens", n_tokens)
-        in_interval("temperature", temperature, 0.0, 100.0, closed="both")
+        in_interval(
+            "temperature", temperature, 0.0 if temperature == 0 else 0.01, 100.0, closed="both"
+        )
+        count("top_k", top_k, at_least=0)
+        in_interval("top_p", top_p, 0.0, 1.0, closed="high")
+        if seed is not None:
+            in_interval("seed", seed, 0, 2**63, closed="low")
         ids = [self.encode(prompt) for prompt in prompts]
         self._check_length(max(map(len, ids), default=0) + n_tokens)
         sampling: dict[str, Any] = {"do_sample": False}
@@ -101,17 +108,18 @@ class LanguageModel:
                 "top_k": top_k,
                 "top_p": top_p,
             }
-        pad = self.tokenizer.pad_token_id
-        pad = self.tokenizer.eos_token_id if pad is None else pad
+        pads = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
+        pad = next(token for token in pads if token is not None)
         width = max(map(len, ids), default=0)
         with torch.random.fork_rng(), torch.no_grad():
-            if seed is not None:
-                torch.manual_seed(seed)
+            torch.manual_seed(secrets.randbits(63) if seed is None else seed)
             output = self.model.generate(
                 torch.tensor([[pad] * (width - len(row)) + row for row in ids]),
                 attention_mask=torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in ids]),
                 max_new_tokens=n_tokens,
                 pad_token_id=pad,
+                num_beams=1,
+                num_return_sequences=1,
                 watermarking_config=watermarking_config,
                 stopping_criteria=[_Watch(on_step)],
                 **sampling,
@@ -134,8 +142,15 @@ class LanguageModel:
         return Completion(
             prompt_ids=prompt_ids,
             token_ids=ids[:length],
-            text=self.tokenizer.decode(ids[:length]),
+            text=self._text(prompt_ids, ids[:length]),
             finished=length < len(ids),
+        )
+
+    def _text(self, prompt_ids: list[int], ids: list[int]) -> str:
+        """Decode what follows a prompt; some tokenizers drop the space before a lone first word."""
+        before, whole = (self.tokenizer.decode(part) for part in (prompt_ids, prompt_ids + ids))
+        return str(whole.removeprefix(before) if whole.startswith(before) else "") or str(
+            self.tokenizer.decode(ids)
         )
 
 
@@ -205,9 +220,10 @@ def _load(kind: Any, name: str, place: str) -> Any:
         logging.disable_progress_bar()
     try:
         return kind.from_pretrained(place, local_files_only=local)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # the loaders of weights and tokenizers raise whatever they like
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileProblem(
-            f"cannot load the model {name!r}: {str(error).strip().splitlines()[0]}",
+            f"cannot load the model {name!r}: {reason}",
             hint=f"name one of {', '.join(CATALOG)}, a model folder, or a model of a hub that "
             f"this machine can reach.",
         ) from None

@@ -39,14 +39,14 @@ def scheme_of(spec: WatermarkSpec, key: SecretKey | HashKey) -> Scheme:
     )
 
 
-def delta_at(spec: WatermarkSpec, place: Place, temperature: float | None) -> float:
-    """Return the bias to add at ``place`` so that it acts as the spec means it.
+def delta_scale(spec: WatermarkSpec, place: Place, temperature: float | None) -> float:
+    """Return what to multiply a spec's delta with so that, added at ``place``, it acts as meant.
 
     A bias added before the logits are divided by T acts as ``delta / T``. Where spec and engine
     add at the same place the temperature does not matter; else it must be known.
     """
     if spec.delta_place == place:
-        return spec.delta
+        return 1.0
     if temperature is None:
         raise InvalidInput(
             f"the spec means delta {_words(spec.delta_place)}, and it is added {_words(place)} "
@@ -54,7 +54,7 @@ def delta_at(spec: WatermarkSpec, place: Place, temperature: float | None) -> fl
             hint="pass temperature=, the value that sampling uses.",
         )
     t = float(positive("temperature", temperature))
-    return spec.delta * t if place == "before_temperature" else spec.delta / t
+    return t if place == "before_temperature" else 1.0 / t
 
 
 def _words(place: Place) -> str:

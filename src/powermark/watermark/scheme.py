@@ -92,6 +92,12 @@ class Scheme(ABC):
         self._add_bias(logits, rows, biases, out)
         return logits if out is None else out
 
+    def __reduce__(self) -> str:
+        raise InvalidInput(
+            "a scheme holds its key and is not pickled, so that no file gets it by accident.",
+            hint="make it anew where it is needed, from the spec and the key.",
+        )
+
     def _rows(self, contexts: ArrayLike) -> Rows:
         ids = np.asarray(contexts)
         if ids.ndim != 2 or ids.shape[1] != self.context_width:

@@ -24,6 +24,7 @@ from powermark.watermark.keys import HashKey, SecretKey
 FORMAT, VERSION = "powermark-spec", 1
 SCHEMES = ("pm1", *COMPAT_SCHEMES)
 MAX_CONTEXT = 64  # as many as SGLang's; more would only make marks more fragile
+MAX_VOCABULARY = 2**24  # sixty times the largest in use
 Place = Literal["before_temperature", "after_temperature"]
 _REMAKE = "make it anew with `powermark plan -o FILE` or `powermark spec new FILE`"
 
@@ -77,11 +78,14 @@ class WatermarkSpec:
                 f"got {self.delta_place!r}."
             )
         in_interval("context_width", self.context_width, 0, MAX_CONTEXT, closed="both")
+        in_interval("vocab_size", self.vocab_size, 2, MAX_VOCABULARY, closed="both")
+        if self.scheme in COMPAT_SCHEMES:
+            COMPAT_SCHEMES[self.scheme].check(self.scheme, self.context_width)
         checked = {
             "gamma": float(open_unit("gamma", self.gamma)),
             "delta": float(logit_bias(self.delta)),
             "context_width": int(count("context_width", self.context_width, at_least=0)),
-            "vocab_size": int(count("vocab_size", self.vocab_size, at_least=2)),
+            "vocab_size": int(count("vocab_size", self.vocab_size)),
         }
         for name, value in checked.items():  # 2 and 2.0 are the same delta, and the same digest
             object.__setattr__(self, name, value)
@@ -143,9 +147,12 @@ class WatermarkSpec:
                 )
         try:
             spec = cls(**{name: found[name] for name in names})
+            digest = spec.digest
         except InvalidInput as error:
             raise SpecCorrupt(f"in {source}, {error}", hint=_REMAKE) from None
-        if found["digest"] != spec.digest:
+        except (ValueError, RecursionError):
+            raise SpecCorrupt(f"the design in {source} is no plan.", hint=_REMAKE) from None
+        if found["digest"] != digest:
             raise SpecCorrupt(
                 f"{source} was changed after it was written: its digest does not match.",
                 hint=_REMAKE,

@@ -148,6 +148,13 @@ def _print_tokens(shown: list[Any]) -> None:
     Console().print(line)
 
 
+def _numbers(line: str) -> list[int]:
+    try:
+        return [int(token) for token in line.split()]
+    except ValueError:
+        raise InvalidInput("stdin must hold token ids, numbers between blanks.") from None
+
+
 def _stream(
     spec: WatermarkSpec, ring: Any, detector: Detector, tokenizer: Any, ids: bool, as_json: bool
 ) -> int:
@@ -159,8 +166,7 @@ def _stream(
     special = () if tokenizer is None else tokenizer.all_special_ids
     evidence = StreamDetector(spec, ring, alpha=detector.alpha, special_ids=special)
     for line in sys.stdin:
-        new = [int(token) for token in line.split()] if ids else detector.ids_of(line)
-        evidence.feed(new)
+        evidence.feed(_numbers(line) if ids else detector.ids_of(line))
         if evidence.detected:
             break
     state = {

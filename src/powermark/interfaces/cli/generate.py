@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from powermark.checks import count
 from powermark.errors import FileProblem, InvalidInput
 from powermark.interfaces.cli import options
+from powermark.interfaces.cli.records import Records
 from powermark.signature import signature
 
 if TYPE_CHECKING:
@@ -66,31 +68,34 @@ def generate_command(
         "top_k": top_k,
         "top_p": top_p,
     }
-    if seed is None:
-        seed = _seed_of(output) if output is not None and output.exists() else secrets.randbits(31)
+    seed = _first_seed(output) if seed is None else int(count("seed", seed, at_least=0))
     name = model or _default_model()
     line = signature(
         "generate",
         model=name,
         **mark.parts,
         **settings,
-        seed=seed,
+        seed=str(seed),
         batch=batch,
         prompts=blake2b(json.dumps(texts).encode(), digest_size=6).hexdigest(),
     )
-    done = 0 if output is None else _resume(output, line, batch, len(texts))
-    if done == len(texts):
-        typer.echo(f"{output} is complete already.", err=True)
-        return
-    records = _write_texts(name, texts, done, mark, settings, seed, batch, line)
-    for part in records:
-        lines = [json.dumps(record, ensure_ascii=False) for record in part]
-        if output is not None:
-            _append(output, lines)
-        elif as_json:
-            print("\n".join(lines), flush=True)
-        else:
-            print("\n\n".join(r["prompt"] + r["text"] for r in part), flush=True)
+    with nullcontext() if output is None else Records(output, line, batch, len(texts)) as records:
+        done = 0 if records is None else records.done
+        if done == len(texts):
+            typer.echo(f"{output} is complete already.", err=True)
+            return
+        if done and mark.secret_hash_key:
+            raise FileProblem(
+                f"cannot go on with {str(output)!r}: nothing shows that its hash key was this one.",
+                hint="choose another name.",
+            )
+        for part in _write_texts(name, texts, done, mark, settings, seed, batch, line):
+            if records is not None:
+                records.append(part)
+            elif as_json:
+                print("\n".join(map(json.dumps, part)), flush=True)
+            else:
+                print("\n\n".join(r["prompt"] + r["text"] for r in part), flush=True)
 
 
 class _Mark:
@@ -98,11 +103,12 @@ class _Mark:
 
     def __init__(self, path: Path | None, key: Path | None, watermark: bool, record_kl: bool):
         from powermark.watermark.embed import load_key_for
-        from powermark.watermark.keys import SecretKey
+        from powermark.watermark.keys import HashKey, SecretKey
         from powermark.watermark.spec import WatermarkSpec
 
         self.record_kl = record_kl
         self.spec = None
+        self.secret_hash_key = False
         self.parts: dict[str, str | None] = {"spec": "none"}
         if not watermark:
             if record_kl:
@@ -116,7 +122,12 @@ class _Mark:
         self.spec = WatermarkSpec.load(path)
         self.key = load_key_for(self.spec, key)
         fingerprint = self.key.fingerprint if isinstance(self.key, SecretKey) else None
-        self.parts = {"spec": self.spec.digest, "key": fingerprint}
+        self.secret_hash_key = fingerprint is None and self.key != HashKey()
+        self.parts = {
+            "spec": self.spec.digest,
+            "key": fingerprint,
+            "record": "kl" if record_kl else None,
+        }
 
     def config(self, model: LanguageModel, temperature: float) -> Any:
         """Return what generate() takes; checks the model's tokenizer."""
@@ -167,7 +178,7 @@ def _write_texts(
             found = model.complete(
                 part,
                 **settings,
-                seed=seed + first,
+                seed=_batch_seed(seed, first),
                 watermarking_config=config,
                 on_step=lambda: bar.advance(task),
             )
@@ -184,84 +195,68 @@ def _write_texts(
                     "seed": seed,
                 }
                 if config is not None and config.record is not None:
-                    record["kl"] = config.record.kl[: len(text.token_ids), row].tolist()
+                    seen = slice(len(text.token_ids)), row
+                    record["kl"] = config.record.kl[seen].tolist()
+                    record["green_rate"] = config.record.green_rate[seen].tolist()
                 rows.append({**record, "signature": line})
             yield rows
+
+
+def _batch_seed(seed: int, first: int) -> int:
+    """Return a batch's own seed: batches of one run and of neighbouring seeds share nothing."""
+    digest = blake2b(f"{seed} {first}".encode(), digest_size=8, person=b"pm-batch").digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 def _prompts(prompt: str | None, path: Path | None) -> list[str]:
     if (prompt is None) == (path is None):
         raise InvalidInput("give either a prompt or --prompts FILE (- for stdin).")
     if prompt is not None:
-        return [prompt]
+        return [_valid(prompt, "the prompt")]
     try:
-        text = sys.stdin.read() if str(path) == "-" else Path(str(path)).read_text(encoding="utf-8")
+        content = sys.stdin.read() if str(path) == "-" else _text(Path(str(path)))
     except OSError as error:
         raise FileProblem(f"cannot read {str(path)!r}: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise FileProblem(f"{str(path)!r} is not UTF-8 text.") from None
-    found = [_one(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not found:
+    lines = [(n, line) for n, line in enumerate(content.split("\n"), 1) if line.strip()]
+    if not lines:
         raise InvalidInput(f"{str(path)!r} holds no prompts.")
-    return found
+    return [_one(line.rstrip("\r"), number) for number, line in lines]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8-sig")
 
 
 def _one(line: str, number: int) -> str:
     """Return the prompt of a line: the line itself, or a JSON object's."""
     if not line.startswith("{"):
-        return line
+        return _valid(line, f"line {number}")
     try:
         found = json.loads(line).get("prompt")
-    except ValueError:
-        return line
+    except (ValueError, RecursionError):
+        raise InvalidInput(
+            f"line {number} begins like JSON and is none.",
+            hint='a prompt that begins with a brace is given as {"prompt": "..."}.',
+        ) from None
     if not isinstance(found, str):
         raise InvalidInput(f'line {number} has no text "prompt".')
-    return found
+    return _valid(found, f"line {number}")
 
 
-def _seed_of(path: Path) -> int:
-    """Return the seed that an earlier run chose."""
-    with path.open("rb") as stream:
-        first = stream.readline()
+def _valid(prompt: str, where: str) -> str:
     try:
-        return int(json.loads(first)["seed"])
-    except (ValueError, KeyError, TypeError):
-        return secrets.randbits(31)
+        prompt.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{where} holds characters that are not Unicode.") from None
+    return prompt
 
 
-def _resume(path: Path, line: str, batch: int, total: int) -> int:
-    """Return how many prompts a file has already; cuts off an unfinished batch at its end."""
-    if not path.exists():
-        return 0
-    try:
-        content = path.read_bytes()
-        rows = content.split(b"\n")[:-1]  # what follows the last line end is half a record
-        for row in rows:
-            if json.loads(row).get("signature") != line:
-                raise ValueError
-        kept = len(rows) if len(rows) == total else len(rows) // batch * batch
-        whole = b"".join(row + b"\n" for row in rows[:kept])
-        if whole != content:
-            os.truncate(path, len(whole))
-        return kept
-    except OSError as error:
-        raise FileProblem(f"cannot go on with {str(path)!r}: {error.strerror}.") from None
-    except (ValueError, AttributeError):
-        raise FileProblem(
-            f"{str(path)!r} holds something else than texts of these settings and is left alone.",
-            hint="choose another name, or repeat the settings that it was made with.",
-        ) from None
-
-
-def _append(path: Path, lines: list[str]) -> None:
-    """Add a batch in one write, on disk before the next is begun."""
-    try:
-        with path.open("ab") as stream:
-            stream.write(("\n".join(lines) + "\n").encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise FileProblem(
-            f"cannot write {str(path)!r}: {error.strerror}.",
-            hint="make room and run the same command again; finished batches are kept.",
-        ) from None
+def _first_seed(path: Path | None) -> int:
+    """Return the seed that an earlier run chose for this file, or a new one."""
+    if path is not None and path.is_file():
+        wrong = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
+        with suppress(*wrong), path.open("rb") as stream:
+            return int(json.loads(stream.readline())["seed"])
+    return secrets.randbits(31)

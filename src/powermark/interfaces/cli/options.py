@@ -24,6 +24,7 @@ Removal = Annotated[float | None, typer.Option(help="Contiguous share of the tex
 AttackedPower = Annotated[
     float | None, typer.Option(help="Power to keep on edited text; the full power if left out.")
 ]
+CONTEXT_WIDTH = 2  # calibration.edits says why; not imported, so that --help stays fast
 ContextWidth = Annotated[int, typer.Option(help="Tokens before one that choose its green list.")]
 VarianceInflation = Annotated[float, typer.Option(help="Overdispersion c of green counts.")]
 Signal = Annotated[str, typer.Option(help="Signal model: plug-in, dirichlet or mixture.")]
@@ -76,7 +77,9 @@ def signal_model(
     return BetaMixture(weights, concentrations)
 
 
-def vocabulary(model: str | None, vocab_size: int | None) -> tuple[int, str | None]:
+def vocabulary(
+    model: str | None, vocab_size: int | None, *, exact: bool = True
+) -> tuple[int, str | None]:
     """Return the number of token ids and, where a model is named, its tokenizer's digest."""
     if model is None:
         if vocab_size is None:
@@ -88,8 +91,8 @@ def vocabulary(model: str | None, vocab_size: int | None) -> tuple[int, str | No
     from powermark.watermark.spec import digest_of
 
     tokenizer = load_tokenizer(model)
-    if vocab_size is not None and vocab_size < len(tokenizer):
-        raise InvalidInput(
-            f"--vocab-size must be at least the {len(tokenizer)} ids of {model}; got {vocab_size}."
-        )
+    size = len(tokenizer)
+    if vocab_size is not None and (vocab_size < size or (exact and vocab_size != size)):
+        least = "" if exact else "at least "
+        raise InvalidInput(f"--vocab-size must be {least}{size} for {model}; got {vocab_size}.")
     return vocab_size or len(tokenizer), digest_of(tokenizer)

@@ -39,7 +39,7 @@ def plan_command(
     survival: options.Survival = None,
     removal: options.Removal = None,
     attacked_power: options.AttackedPower = None,
-    context_width: options.ContextWidth = 1,
+    context_width: options.ContextWidth = options.CONTEXT_WIDTH,
     variance_inflation: options.VarianceInflation = 1.0,
     signal: options.Signal = "plug-in",
     vocab_size: options.VocabSize = None,

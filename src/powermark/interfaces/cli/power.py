@@ -29,7 +29,7 @@ def power_command(
     edit_rate: options.EditRate = None,
     survival: options.Survival = None,
     removal: options.Removal = None,
-    context_width: options.ContextWidth = 1,
+    context_width: options.ContextWidth = options.CONTEXT_WIDTH,
     variance_inflation: options.VarianceInflation = 1.0,
     signal: options.Signal = "plug-in",
     vocab_size: options.VocabSize = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from powermark.errors import InvalidInput
 from powermark.interfaces.cli import options
 
 app = typer.Typer(
@@ -41,7 +42,11 @@ def show_command(
     ]
     for name, value, remark in rows:
         print(f"{name:<14} {value}  {remark}".rstrip())
-    print("chosen by hand" if spec.design is None else spec.design["signature"])
+    print(
+        "chosen by hand"
+        if spec.design is None
+        else spec.design.get("signature", "of an unsigned plan")
+    )
 
 
 @app.command("new")
@@ -63,12 +68,20 @@ def new_command(
     ] = None,
 ) -> None:
     """Write the spec of a mark that was not planned, such as another tool's."""
+    from powermark.calibration.edits import CONTEXT_WIDTH
     from powermark.watermark.compat import COMPAT_SCHEMES
     from powermark.watermark.spec import WatermarkSpec
 
-    size, digest = options.vocabulary(model, vocab_size)
+    if scheme.startswith("hf-") and vocab_size is None:
+        raise InvalidInput(
+            f"{scheme} needs --vocab-size: its lists cover all logits of the model.",
+            hint="it is vocab_size in the model's config.json.",
+        )
+    size, digest = options.vocabulary(model, vocab_size, exact=scheme == "pm1")
     if context_width is None:
-        context_width = COMPAT_SCHEMES[scheme].context_width if scheme in COMPAT_SCHEMES else 1
+        context_width = (
+            COMPAT_SCHEMES[scheme].context_width if scheme in COMPAT_SCHEMES else CONTEXT_WIDTH
+        )
     if delta_place is None:
         delta_place = "before" if scheme.startswith("kgw") else "after"
         delta_place += "_temperature"

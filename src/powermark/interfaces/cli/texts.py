@@ -55,7 +55,7 @@ def _files(paths: list[Path]) -> Iterator[Path]:
 
 def _decode(content: bytes, source: str) -> str:
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileProblem(
             f"{source!r} is not UTF-8 text (byte {error.start}).",
@@ -76,7 +76,7 @@ def _numbers(content: str, source: str) -> Text | PowermarkError:
 def _json_lines(
     content: str, source: str, field: str, prompt_field: str | None
 ) -> Iterator[Text | PowermarkError]:
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
             continue
         name = f"{source}:{number}"

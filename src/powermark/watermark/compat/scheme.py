@@ -28,6 +28,14 @@ class _Rule:
     candidates: int | None = None
     any_width: bool = False
 
+    def check(self, name: str, context_width: int) -> None:
+        """Refuse a context width that the scheme cannot have."""
+        least = 0 if self.candidates else 1
+        fixed = context_width != self.context_width and not self.any_width
+        if context_width < least or fixed:
+            allowed = f"{least} or more" if self.any_width else self.context_width
+            raise InvalidInput(f"context_width of {name} must be {allowed}; got {context_width}.")
+
 
 COMPAT_SCHEMES = {
     "kgw-lefthash": _Rule(seeds.lefthash, 1),
@@ -62,10 +70,7 @@ class Compat(Scheme):
         self._key = key
         width = self._rule.context_width if context_width is None else context_width
         super().__init__(gamma=gamma, vocab_size=vocab_size, context_width=width)
-        smallest = 0 if self._rule.candidates else 1
-        if width < smallest or (width != self._rule.context_width and not self._rule.any_width):
-            allowed = f"{smallest} or more" if self._rule.any_width else self._rule.context_width
-            raise InvalidInput(f"context_width of {name} must be {allowed}; got {width}.")
+        self._rule.check(name, width)
         self.list_size = int(self.vocab_size * self.gamma)
 
     def _seeds(self, grams: Rows) -> Words:

@@ -1,0 +1,89 @@
+"""A JSONL file that a long job adds to, batch by batch, and goes on with after any interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Self
+
+from powermark.errors import FileProblem
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class Records:
+    """The records of one job, in order; each has its ``index`` and the job's ``signature``.
+
+    ``done`` is how many there are when the file is opened. Half a batch at the end, left by a job
+    that was killed, is cut off; a file with anything else in it is refused and left alone. Only
+    one process at a time can have it open.
+    """
+
+    def __init__(self, path: Path, signature: str, batch: int, total: int) -> None:
+        self._path, self._signature, self._batch, self._total = path, signature, batch, total
+        self.done = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._stream = self._path.open("a+b")
+            if fcntl is not None:
+                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._stream.close()
+            raise FileProblem(f"another process is writing to {str(self._path)!r}.") from None
+        except OSError as error:
+            raise FileProblem(
+                f"cannot write {str(self._path)!r}: {error.strerror}.",
+                hint="choose a folder that exists, has room and that you may write to.",
+            ) from None
+        try:
+            self.done = self._kept()
+        except BaseException:
+            self._stream.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def append(self, rows: list[dict[str, Any]]) -> None:
+        """Add a batch in one write, on disk before the next is begun."""
+        try:
+            self._stream.write("".join(json.dumps(row) + "\n" for row in rows).encode())
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise FileProblem(
+                f"cannot write {str(self._path)!r}: {error.strerror}.",
+                hint="make room and run the same command again; finished batches are kept.",
+            ) from None
+
+    def _kept(self) -> int:
+        """Check what is there, cut off what is unfinished, and return the number of records."""
+        self._stream.seek(0)
+        content = self._stream.read()
+        *rows, tail = content.split(b"\n")
+        kept = len(rows) if len(rows) == self._total else len(rows) // self._batch * self._batch
+        ours = all(self._is_ours(row, index) for index, row in enumerate(rows))
+        begun = f'{{"index": {len(rows)}, '.encode()
+        if not ours or not (tail.startswith(begun) or begun.startswith(tail)):
+            raise FileProblem(
+                f"{str(self._path)!r} holds something else than records of these settings and is "
+                f"left alone.",
+                hint="choose another name, or repeat the settings that it was made with.",
+            )
+        whole = sum(len(row) + 1 for row in rows[:kept])
+        if whole < len(content):
+            self._stream.truncate(whole)
+        return kept
+
+    def _is_ours(self, row: bytes, index: int) -> bool:
+        try:
+            found = json.loads(row)
+            return (found["index"], found["signature"]) == (index, self._signature)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return False

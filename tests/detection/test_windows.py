@@ -1,0 +1,149 @@
+"""WinMax and WinMax-C, against every window one by one, and their null against theirs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from powermark.detection.windows import WindowTest
+from powermark.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    from powermark.detection import windows
+
+    windows._null.cache_clear()
+    monkeypatch.setenv("POWERMARK_CACHE", str(tmp_path))
+    return tmp_path / "null"
+
+
+def every_window(
+    colours: np.ndarray, gamma: float, complement: bool, smallest: int, largest: int
+) -> float:
+    n, best = colours.size, -np.inf
+    for width in range(smallest, largest + 1):
+        for start in range(n - width + 1):
+            inside = colours[start : start + width]
+            green, length = (
+                (colours.sum() - inside.sum(), n - width) if complement else (inside.sum(), width)
+            )
+            best = max(best, (green - gamma * length) / np.sqrt(length * gamma * (1 - gamma)))
+    return best
+
+
+@pytest.mark.parametrize("kind", ["winmax", "winmax-c"])
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 0.9])
+def test_skipping_loses_nothing(kind: str, gamma: float) -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 30, 61):
+        for _ in range(15):
+            colours = rng.random(n) < rng.uniform(0.05, 0.95)
+            test = WindowTest(kind, n, gamma)  # type: ignore[arg-type]
+            assert test.smallest is not None
+            assert test.largest is not None
+            want = every_window(colours, gamma, kind == "winmax-c", test.smallest, test.largest)
+            found = test.statistic(colours)
+            assert found.statistic == pytest.approx(want, abs=1e-12)
+            assert test.statistics(colours[None, :])[0] == found.statistic
+            inside = colours[found.start : found.stop]
+            left = np.delete(colours, slice(found.start, found.stop))
+            shown = left if kind == "winmax-c" else inside
+            z = (shown.sum() - gamma * shown.size) / np.sqrt(shown.size * gamma * (1 - gamma))
+            assert z == pytest.approx(want, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "quantile"), [(0.1, 3.87), (0.25, 3.30), (0.5, 2.89), (0.75, 2.56), (0.9, 2.21)]
+)
+def test_null_quantiles_of_winmax_c(gamma: float, quantile: float) -> None:
+    """95 % at n = 50, blocks of 1 to n-1: simulated elsewhere with 40,000 draws, to two digits."""
+    test = WindowTest("winmax-c", 50, gamma, 1, 49, draws=39_999)
+    assert np.quantile(test.null, 0.95) == pytest.approx(quantile, abs=0.05)
+
+
+def test_where_no_test_exists_none_is_invented() -> None:
+    """gamma = .946, n = 64: with a block to be removed, all green and one red give the same."""
+    narrow = WindowTest("winmax-c", 64, 0.946, 1, 63).threshold(0.05)
+    assert narrow.value is None
+    assert narrow.size_low < 0.133 < narrow.size_high
+    assert WindowTest("winmax-c", 64, 0.946, 1, 63).power(0.999, 0.05) == 0.0
+    # with nothing removed as a possibility, all green stands out: its probability is .0286
+    wide = WindowTest("winmax-c", 64, 0.946).threshold(0.05)
+    assert wide.value is not None
+    assert wide.size_low < 0.946**64 < wide.size_high
+
+
+@pytest.mark.parametrize("kind", ["winmax", "winmax-c"])
+@pytest.mark.parametrize("gamma", [0.25, 0.9])
+def test_sizes_are_at_most_alpha(kind: str, gamma: float) -> None:
+    """200,000 texts, fresh draws; a true size of alpha would exceed the limit with chance 1e-6."""
+    n, texts = 60, 200_000
+    test = WindowTest(kind, n, gamma)  # type: ignore[arg-type]
+    rng = np.random.default_rng(1)
+    values = np.concatenate(
+        [test.statistics(rng.random((20_000, n)) < gamma) for _ in range(texts // 20_000)]
+    )
+    p = test.p_value(values)
+    for alpha in (0.05, 0.01, 0.001):
+        # the simulated null is itself a sample: its share of the error is added
+        error = np.sqrt(alpha / texts + alpha / test.null.size)
+        assert (p <= alpha).mean() <= alpha + 4.75 * error
+
+
+def test_the_bound_is_one_and_serves_small_levels() -> None:
+    test = WindowTest("winmax", 60, 0.5)
+    rng = np.random.default_rng(2)
+    values = test.statistics(rng.random((500, 60)) < 0.5)
+    assert all(test.p_bound(z) >= 0.5 * float(test.p_value(z)) for z in values)
+    for kind in ("winmax", "winmax-c"):
+        strict = WindowTest(kind, 200, 0.5)
+        assert not strict.supports(1e-9)
+        found = strict.threshold(1e-9)
+        assert found.value is not None
+        assert found.size <= 1e-9
+        assert strict.p_bound(found.value - 0.01) > 1e-9
+        assert strict.power(0.95, 1e-9, draws=200) > 0.99
+    hopeless = WindowTest("winmax", 20, 0.9).threshold(1e-9)
+    assert hopeless.value is None
+
+
+def test_power_after_removal() -> None:
+    """WinMax-C looks past the removed block; the count cannot."""
+    test = WindowTest("winmax-c", 100, 0.5)
+    clean, cut = (test.power(0.75, 0.01, removal=f, draws=4_000) for f in (0.0, 0.3))
+    assert clean > 0.99
+    assert 0.6 < cut < clean
+    assert test.power(0.5, 0.01, draws=4_000) < 0.02
+
+
+def test_the_null_is_kept_and_mended(cache: Path) -> None:
+    from powermark.detection import windows
+
+    test = WindowTest("winmax", 30, 0.5, draws=999)
+    first = test.null
+    file = next(cache.iterdir())
+    windows._null.cache_clear()
+    np.testing.assert_array_equal(WindowTest("winmax", 30, 0.5, draws=999).null, first)
+    for broken in (b"", b"garbage", file.read_bytes()[:-8]):
+        file.write_bytes(broken)
+        windows._null.cache_clear()
+        np.testing.assert_array_equal(WindowTest("winmax", 30, 0.5, draws=999).null, first)
+
+
+def test_a_cache_that_cannot_be_written_is_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("POWERMARK_CACHE", str(tmp_path / "file"))
+    assert WindowTest("winmax", 30, 0.5, draws=99).null.size == 99
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="kind must be one of"):
+        WindowTest("max", 50, 0.5)  # type: ignore[arg-type]
+    for smallest, largest in ((0, 10), (5, 51), (10, 5)):
+        with pytest.raises(InvalidInput, match="in order between 1 and 50"):
+            WindowTest("winmax", 50, 0.5, smallest, largest)
+    with pytest.raises(InvalidInput, match="colours must be 50; got shape"):
+        WindowTest("winmax", 50, 0.5).statistic([True])

@@ -1,0 +1,249 @@
+"""``powermark detect`` and ``powermark audit``, on a small tokenizer."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from powermark.models import load_tokenizer
+from powermark.watermark.keys import PREFIX, SecretKey, load_key, new_key
+from powermark.watermark.spec import WatermarkSpec
+from tests.detection.marked import marked_ids
+from tests.interfaces.test_cli import Run, run
+
+__all__ = ["run"]  # a fixture, used below by name
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer of 600 words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("words")
+    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(600)}, unk_token="w0"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture
+def given(model: Path, tmp_path: Path, run: Run) -> tuple[str, ...]:
+    key = tmp_path / "k.key"  # always the same, so that no verdict is left to chance
+    key.write_text(PREFIX + bytes(range(32)).hex())
+    key.chmod(0o600)
+    spec = str(tmp_path / "s.json")
+    run(
+        "plan", "--n-tokens", "80", "--alpha", ".01", "--power", ".95", "--edit-rate", ".05",
+        "--model", str(model), "-o", spec,
+    )  # fmt: skip
+    return ("--spec", spec, "--key", str(tmp_path / "k.key"), "--model", str(model))
+
+
+@pytest.fixture
+def marked(given: tuple[str, ...]) -> list[int]:
+    spec = WatermarkSpec.load(Path(given[1]))
+    return marked_ids(spec, load_key(Path(given[3])), 120, np.random.default_rng(0))
+
+
+def text_of(ids: list[int]) -> str:
+    return " ".join(f"w{i}" for i in ids)
+
+
+def plain_ids(n: int, seed: int = 1) -> list[int]:
+    return np.random.default_rng(seed).integers(0, 600, n).tolist()  # type: ignore[no-any-return]
+
+
+def test_one_text(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(text_of(marked))
+    code, out, err = run("detect", *given, str(path))
+    assert (code, err) == (0, "")
+    assert out.startswith("watermarked\n")
+    _, out, _ = run("detect", *given, str(path), "--json")
+    found = json.loads(out)
+    assert (found["verdict"], found["source"], found["tokens"]) == ("watermarked", str(path), 120)
+    _, out, _ = run("detect", *given, str(path), "--tokens")
+    assert f"w{marked[5]}" in out
+    page = tmp_path / "r.html"
+    assert run("detect", *given, str(path), "--html", str(page))[0] == 0
+    assert "watermarked" in page.read_text()
+    for detector in ("winmax", "winmax-c", "evalue"):
+        assert "watermarked" in run("detect", *given, str(path), "--detector", detector)[1]
+    _, out, _ = run("detect", *given, str(path), "--prompt", "w1 w2 w3", "--json")
+    assert json.loads(out)["scored"] == found["scored"] + 2
+
+
+def test_many_texts(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.txt").write_text(text_of(marked))
+    (folder / "deep" / "b.md").write_text(text_of(plain_ids(200)))
+    (folder / "deep" / "c.bin").write_bytes(b"\0")
+    rows = [
+        {"text": text_of(plain_ids(10)), "prompt": "w1 w2"},
+        {"text": marked, "prompt": [1, 2]},
+    ]
+    (folder / "d.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    code, out, _ = run("detect", *given, str(folder), "--prompt-field", "prompt")
+    assert code == 0
+    verdicts = [line.split("  ")[0] for line in out.splitlines()]
+    assert verdicts == ["watermarked", "inconclusive", "watermarked", "no watermark found"]
+    _, out, _ = run("detect", *given, str(folder / "d.jsonl"), "--json")
+    assert [json.loads(line)["source"].split(":")[-1] for line in out.splitlines()] == ["1", "2"]
+    assert "--html is for one text" in run("detect", *given, str(folder), "--html", "x")[2]
+
+
+def test_exit_codes(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:
+    yes, no = tmp_path / "yes.txt", tmp_path / "no.txt"
+    yes.write_text(text_of(marked))
+    no.write_text(text_of(plain_ids(200)))
+    assert run("detect", *given, "--exit-code", str(yes))[0] == 0
+    assert run("detect", *given, "--exit-code", str(no))[0] == 1
+    assert run("detect", *given, "--exit-code", str(no), str(yes))[0] == 0
+    assert run("detect", *given, str(no))[0] == 0
+
+
+def test_key_rings(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:
+    ring = tmp_path / "ring"
+    ring.mkdir()
+    (tmp_path / "k.key").rename(ring / "old.key")
+    new_key(ring / "new.key")
+    path = tmp_path / "ids.txt"
+    path.write_text(" ".join(map(str, marked)))
+    options = ("detect", "--spec", given[1], "--keys", str(ring), "--ids", str(path))
+    _, out, _ = run(*options, "--json")
+    found = json.loads(out)
+    assert (found["key"], found["keys_tried"], found["verdict"]) == ("old", 2, "watermarked")
+    assert "either --key or --keys" in run(*options, "--key", str(ring / "old.key"))[2]
+
+
+def test_streams(
+    run: Run, given: tuple[str, ...], marked: list[int], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    lines = [text_of(marked[i : i + 10]) + "\n" for i in range(0, 120, 10)]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(lines)))
+    code, out, _ = run("detect", *given, "--stream", "--exit-code")
+    assert code == 0
+    assert out.startswith("watermarked after ")
+    monkeypatch.setattr("sys.stdin", io.StringIO(" ".join(map(str, plain_ids(50)))))
+    code, out, _ = run("detect", *given, "--stream", "--ids", "--json", "--exit-code")
+    assert (code, json.loads(out)["detected"]) == (1, False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("w1 w2"))
+    code, out, _ = run("detect", *given, "--stream")
+    assert code == 0
+    assert "not enough evidence" in out
+    monkeypatch.setattr("sys.stdin", io.StringIO("1 x"))
+    assert "token ids, numbers between blanks" in run("detect", *given, "--stream", "--ids")[2]
+    ring = tmp_path / "ring"
+    ring.mkdir()
+    new_key(ring / "a.key")
+    assert (
+        "--stream takes one --key"
+        in run("detect", "--spec", given[1], "--keys", str(ring), "--model", given[-1], "--stream")[
+            2
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.txt", b"caf\xe9", "is not UTF-8 text (byte 3)"),
+        ("t.txt", b"a\0b", "is binary, not text"),
+        ("t.jsonl", b"{\n", "is not a JSON object with 'text'"),
+        ("t.jsonl", b"[1]\n", "is not a JSON object with 'text'"),
+        ("t.jsonl", b'{"text": 5}\n', "must be text or a list of token ids"),
+        ("t.jsonl", b'{"text": null}\n', "must be text or a list of token ids"),
+        ("t.jsonl", b'{"text": [1, true]}\n', "must be text or a list of token ids"),
+    ],
+)
+def test_unreadable_texts_are_named_and_the_rest_goes_on(
+    run: Run, given: tuple[str, ...], tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.txt").write_text(text_of(plain_ids(200)))
+    code, out, err = run(
+        "detect", *given, str(tmp_path / name), "/nowhere.txt", str(tmp_path / "good.txt")
+    )
+    assert code == 2
+    assert message in err
+    assert "cannot read '/nowhere.txt'" in err
+    assert out.startswith("no watermark found")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "w1", "\u202eabc \u05d0", "🙂🙂🙂", "w5 " * 3000, "\ufeffw1 w2"]
+)
+def test_odd_texts_get_an_answer_and_no_mark(
+    run: Run, given: tuple[str, ...], tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(text)
+    code, out, err = run("detect", *given, str(path))
+    assert (code, err) == (0, "")
+    assert out.startswith("inconclusive")
+
+
+def test_stdin_and_ids(
+    run: Run, given: tuple[str, ...], marked: list[int], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    class Stdin:
+        buffer = io.BytesIO(text_of(marked).encode())
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    assert run("detect", *given)[1].startswith("watermarked")
+    path = tmp_path / "ids.txt"
+    path.write_text("1, 2, x")
+    code, _, err = run("detect", *given, "--ids", str(path))
+    assert code == 2
+    assert "must hold token ids" in err
+
+
+def test_audits(run: Run, given: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "human.jsonl"
+    rows = [{"text": text_of(plain_ids(60, seed))} for seed in range(80)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = (
+        "audit",
+        *given,
+        str(path),
+        "--lengths",
+        "20,40",
+        "--alphas",
+        ".5",
+        "--fresh-keys",
+        "3",
+    )
+    code, out, _ = run(*options)
+    assert code == 0
+    assert "context width 2" in out
+    assert "called marked by this key" in out
+    _, out, _ = run(*options, "--json", "--context-width", "1")
+    found = json.loads(out)
+    assert found["context_width"] == 1
+    assert [row["length"] for row in found["rows"]] == [20, 40]
+    assert found["rejected"][0].startswith(str(path))
+    none = run(*options, "--alphas", "1e-9")[1]
+    assert "called marked" not in none
+    assert "must be numbers between commas" in run(*options, "--lengths", "a")[2]
+    path.write_text("{")
+    assert "is not a JSON object" in run(*options)[2]
+
+
+def test_a_spec_tied_to_another_tokenizer(run: Run, given: tuple[str, ...], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    content = json.loads((Path(given[-1]) / "tokenizer.json").read_text())
+    content["pre_tokenizer"] = {"type": "Whitespace"}
+    (other / "tokenizer.json").write_text(json.dumps(content))
+    path = tmp_path / "t.txt"
+    path.write_text("w1 w2")
+    code, _, err = run("detect", *given[:-1], str(other), str(path))
+    assert code == 2
+    assert "for the tokenizer" in err
+    assert len(load_tokenizer(str(other))) == 600
+    assert isinstance(load_key(Path(given[3])), SecretKey)
