@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench browser docs clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -22,7 +22,9 @@ demo: $(READY)  ## plan a mark, draw what it costs, write text with it
 	powermark plan --n-tokens 100 --alpha .01 --power .95 --edit-rate .02 \
 	  --model smollm2-135m --key out/demo.key -o out/demo.json
 	powermark generate --spec out/demo.json --key out/demo.key --n-tokens 120 \
-	  "The city council met on Tuesday"
+	  "The city council met on Tuesday" | tee out/demo.txt
+	powermark detect --spec out/demo.json --key out/demo.key out/demo.txt --html out/report.html
+	@echo "report: out/report.html"
 
 test: $(READY)  ## all tests, on all cores, with full coverage
 	pytest -n auto --dist worksteal --cov --cov-report=term
@@ -37,6 +39,11 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs
 bench: $(READY)  ## speeds that are promised
 	python -m benchmarks.plan
 	python -m benchmarks.embed
+	python -m benchmarks.detect
+
+browser: $(READY)  ## the HTML report in a real Chromium
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	pytest -q browser
 
 docs: $(READY)  ## regenerate what the docs show of real output
 	cog -r -I docs README.md docs/cli.md

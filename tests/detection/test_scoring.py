@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from powermark.detection.scoring import REASONS, score
+from powermark.detection.statistics import p_value
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.watermark.compat import Compat
 from powermark.watermark.greenlist import Pm1
@@ -97,6 +98,23 @@ def test_repeated_text_brings_no_evidence() -> None:
     phrase = np.random.default_rng(1).integers(0, VOCAB, 20)
     once, often = score(pm1(1), [phrase]), score(pm1(1), [np.tile(phrase, 50)])
     assert often.scored[0] <= once.scored[0] + 1  # the seam between two copies is new
+
+
+@pytest.mark.parametrize("words", [8, 60])  # with 8 words most tokens are repeats
+@pytest.mark.parametrize("gamma", [0.25, 0.9])
+def test_the_size_is_at_most_alpha_with_repeats_and_padding(words: int, gamma: float) -> None:
+    """200,000 texts under 200 keys; a true size of alpha would fail with a chance of 1e-6."""
+    rng, rejected, texts = np.random.default_rng(words), np.zeros(3), 200_000
+    alphas = np.array([0.05, 0.01, 0.001])
+    for _ in range(200):
+        scheme = Pm1(SecretKey(rng.bytes(32)), gamma=gamma, vocab_size=VOCAB, context_width=2)
+        ids = rng.integers(0, words, (texts // 200, 40))
+        masks = np.arange(40) < rng.integers(20, 41, (texts // 200, 1))
+        got = score(scheme, ids, masks=masks, special_ids=[0])  # type: ignore[arg-type]
+        p = p_value(got.greens, got.scored, gamma)
+        rejected += (p[:, None] <= alphas).sum(axis=0)
+    # texts under one key share pairs, so they are not independent: the spread is over keys
+    assert np.all(rejected / texts <= alphas + 4.75 * np.sqrt(alphas / (texts / 10)))
 
 
 def test_nothing_to_score() -> None:

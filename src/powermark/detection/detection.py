@@ -21,7 +21,7 @@ from powermark.checks import Array, open_unit
 from powermark.detection import kernels
 from powermark.detection.evalue import bets, planned_rate
 from powermark.detection.kernels import REPEATED
-from powermark.detection.scoring import Scores, score
+from powermark.detection.scoring import Ids, Scores, score
 from powermark.detection.statistics import (
     green_rate_interval,
     log_p_value,
@@ -218,12 +218,12 @@ class Detector:
         """Return the text that is tokenised."""
         return normalise(text) if self._normalise else text
 
-    def _log_p(self, scores: Scores, evidence: Evidence) -> Array:
+    def _log_p(self, scores: Scores, walk: Evidence, green: Ids, scored: Ids) -> Array:
         """Return the logarithm of each text's p-value under one key."""
         if self.detector == "count":
-            return log_p_value(scores.greens, scores.scored, self.spec.gamma)
+            return log_p_value(green, scored, self.spec.gamma)
         if self.detector == "evalue":
-            return -evidence.highest
+            return -walk.highest
         return np.array([self._window_log_p(scores.colours(i)) for i in range(scores.texts)])
 
     def _window_log_p(self, colours: Mask) -> float:
@@ -265,16 +265,12 @@ class Detector:
         """Judge every text under the key with the least p-value."""
         names, gamma, tried = list(batches), self.spec.gamma, len(batches)
         walks = [_walk(scores, gamma, self.gamma_prime) for scores in batches.values()]
-        log_ps = np.array(
-            [
-                self._log_p(scores, walk)
-                for scores, walk in zip(batches.values(), walks, strict=True)
-            ]
-        )
+        counted = np.array([scores.scored for scores in batches.values()])  # (keys, texts)
+        greens = np.array([scores.greens for scores in batches.values()])
+        log_ps = np.array(list(map(self._log_p, batches.values(), walks, greens, counted)))
         best = np.argmin(log_ps, axis=0)  # (texts,)
         at = best, np.arange(best.size)
-        scored = np.array([scores.scored for scores in batches.values()])[at]
-        green = np.array([scores.greens for scores in batches.values()])[at]
+        scored, green = counted[at], greens[at]
         repeated = np.array([scores.count(REPEATED) for scores in batches.values()])[at]
         lengths = np.diff(next(iter(batches.values())).offsets)
         log_p = np.minimum(0.0, log_ps[at] + np.log(tried))

@@ -26,11 +26,9 @@ def log_p_value(green: ArrayLike, scored: ArrayLike, gamma: ArrayLike) -> Array:
 def _tails(green: ArrayLike, scored: ArrayLike, gamma: ArrayLike) -> tuple[Array, Array]:
     """Return the tail as the incomplete Beta function has it, and its logarithm from the better."""
     s, n, g = np.broadcast_arrays(
-        count("green", green, at_least=0),
-        count("scored", scored, at_least=0),
-        open_unit("gamma", gamma),
+        np.asarray(green, np.float64), np.asarray(scored, np.float64), open_unit("gamma", gamma)
     )
-    plain = binomial_tail(np.maximum(n, 1.0), s, g)
+    plain = binomial_tail(np.maximum(n, 1.0), s, g)  # checks its arguments
     logarithm = np.empty(plain.shape)
     for place in np.ndindex(plain.shape) if (plain < _TINY).any() else ():
         given = (float(one[place]) for one in (s, n, g))
@@ -66,7 +64,7 @@ def _stirling(n: float) -> float:
 def mid_p_value(green: ArrayLike, scored: ArrayLike, gamma: ArrayLike) -> Array:
     """P(S > green) + P(S = green) / 2: nearer to uniform under H0, but no guarantee of a level."""
     s = count("green", green, at_least=0)
-    return (p_value(s, scored, gamma) + p_value(s + 1.0, scored, gamma)) / 2.0
+    return np.asarray(p_value(np.stack([s, s + 1.0]), scored, gamma).mean(axis=0))
 
 
 def green_rate_interval(

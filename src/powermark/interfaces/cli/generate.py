@@ -55,6 +55,7 @@ def generate_command(
 ) -> None:
     """Write text with the mark of a spec (or without, --no-watermark).
 
+    Prints what follows the prompt, and not the prompt, which is not marked.
     The embedded model is fetched and converted on first use. With -o a record is appended for each
     prompt, and the same command goes on after an interruption.
     """
@@ -95,7 +96,7 @@ def generate_command(
             elif as_json:
                 print("\n".join(map(json.dumps, part)), flush=True)
             else:
-                print("\n\n".join(r["prompt"] + r["text"] for r in part), flush=True)
+                print("\n\n".join(record["text"] for record in part), flush=True)
 
 
 class _Mark:

@@ -41,8 +41,8 @@ def read_texts(
             yield from _json_lines(content, str(path), field, prompt_field)
         elif ids:
             yield _numbers(content, str(path))
-        else:
-            yield Text(str(path), content)
+        else:  # the line end that closes a file is none of its text
+            yield Text(str(path), content.removesuffix("\n").removesuffix("\r"))
 
 
 def _files(paths: list[Path]) -> Iterator[Path]:
