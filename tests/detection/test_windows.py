@@ -1,5 +1,6 @@
 """WinMax and WinMax-C, against every window one by one, and their null against theirs."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,9 @@ def test_the_null_is_kept_and_mended(cache: Path) -> None:
     file = next(cache.iterdir())
     windows._null.cache_clear()
     np.testing.assert_array_equal(WindowTest("winmax", 30, 0.5, draws=999).null, first)
-    for broken in (b"", b"garbage", file.read_bytes()[:-8]):
+    unsorted = io.BytesIO()
+    np.save(unsorted, first[::-1])
+    for broken in (b"", b"garbage", file.read_bytes()[:-8], unsorted.getvalue()):
         file.write_bytes(broken)
         windows._null.cache_clear()
         np.testing.assert_array_equal(WindowTest("winmax", 30, 0.5, draws=999).null, first)

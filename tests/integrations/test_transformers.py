@@ -237,8 +237,16 @@ def test_tensors_elsewhere_are_marked_where_they_are(monkeypatch: pytest.MonkeyP
     ids = torch.tensor([[1, 2], [3, 4]])
     scores = torch.randn((2, WIDTH), generator=torch.Generator().manual_seed(0))
     want = processor(ids, scores)
+    padded = WatermarkProcessor(
+        spec(tokenizer_digest=None), KEY, Letters(VOCAB, 4), temperature=1.0
+    )
+    some = padded(ids, scores)
+    assert torch.equal(some[0], want[0])
     monkeypatch.setattr(adapter, "_HOST", "another")
     assert torch.equal(processor(ids, scores), want)
+    assert torch.equal(padded(ids, scores), some)
+    alone = torch.tensor([[2], [4]])  # the second row is padding alone
+    assert torch.equal(padded(alone, scores)[1], scores[1])
     for dtype in (torch.bfloat16, torch.float16):  # rounded once, here as there
         half = processor(ids, scores.to(dtype))
         with monkeypatch.context() as patch:

@@ -279,3 +279,11 @@ def test_the_installed_program() -> None:
     broken = call("plan", "--n-tokens", "50", "--alpha", "0", "--power", ".9")
     assert broken.returncode == 2
     assert "Traceback" not in broken.stderr
+
+
+def test_options_that_would_be_ignored_are_refused(run: Run) -> None:
+    fixed = ("curve", "--gamma", ".5", "--delta", "2", "--alpha", ".01")
+    assert "leave --n-tokens out" in run(*fixed, "--over", "n-tokens", "--n-tokens", "50")[2]
+    for option in ("--power", "--kl", "--attacked-power"):
+        _, _, err = run(*fixed, "--over", "n-tokens", option, ".1")
+        assert "nothing left for --power" in err

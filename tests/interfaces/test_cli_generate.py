@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def test_one_prompt(run: Run, options: tuple[str, ...]) -> None:
     record = json.loads(text)
     assert record["text"] + "\n" == out
     assert (record["prompt_ids"], record["index"], record["seed"]) == ([2, 3], 0, 1)
+    assert record["lost_ids"] == 0
     assert "|spec:" in record["signature"]
     assert run(*options, "a b")[0] == 0  # a seed of its own
 
@@ -107,7 +109,7 @@ def test_a_full_disk_keeps_what_is_finished(
         (("a", "--top-k", "-1"), "top_k must be in"),
         (("a", "--top-p", "2"), "top_p must be in"),
         (("a", "--top-p", "nan"), "top_p must be in"),
-        (("a", "--seed", "-1"), "seed must be in"),
+        (("a", "--seed", "-1"), "--seed must be 0 or more"),
         (("a", "--no-watermark", "--record-kl"), "--record-kl needs a mark"),
         (("a", "--n-tokens", "900"), "may have 64 tokens"),
     ],
@@ -184,6 +186,12 @@ def test_two_runs_do_not_share_a_file(run: Run, options: tuple[str, ...], tmp_pa
     with Records(out, "x", 1, 1):
         assert "another process is writing" in run(*options, "a", "-o", str(out))[2]
     assert run(*options, "a", "-o", str(out))[0] == 0
+
+
+def test_records_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
+    with Records(tmp_path / "o.jsonl", "x", 1, 1) as one, Records(tmp_path / "o.jsonl", "x", 1, 1):
+        assert one.done == 0
 
 
 def test_neighbouring_seeds_and_batches_share_nothing(

@@ -34,8 +34,9 @@ class Plan(Design):
 
     ``solved_for`` names the quantity that was left out and ``asked`` holds what was given.
     ``gamma_l`` and ``gamma_h`` are the two green shares that cost this design's plug-in KL at its
-    delta. ``tokens_needed`` maps a power to the first length at which this design reaches it (None
-    beyond ten million tokens). ``points`` are the authors' designs, for their method only.
+    delta. ``tokens_needed`` maps a power to the first length at which this design reaches it on
+    untouched text (None beyond ten million tokens). ``points`` are the authors' designs, for their
+    method only.
     """
 
     method: Method
@@ -54,7 +55,7 @@ class Plan(Design):
         bounds = f"gamma_star {self.gamma_star:.4f}, gamma_zero {self.gamma_zero:.4f}"
         rows = [
             *self.rows(),
-            ("tokens_needed", "", "for power " + "  ".join(lengths)),
+            ("tokens_needed", "", "untouched, for power " + "  ".join(lengths)),
             ("bounds", "", bounds),
         ]
         points = [

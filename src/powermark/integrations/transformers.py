@@ -155,44 +155,45 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         if not plain:
             logits = logits.to("cpu", torch.float32)
         marked = torch.empty_like(logits, memory_format=torch.contiguous_format)
+        oldest = ids.shape[1] - self._scheme.context_width
+        deltas = self._row_deltas(input_ids)
+        # A pad id inside a text is a token like any other. Only where the oldest id of a context is
+        # one does the history decide, so the usual step does not look at it.
+        if self._looks_for_padding and (ids[:, oldest] == self._pad).any():
+            deltas = np.where((ids[:, : oldest + 1] == self._pad).all(axis=1), 0.0, deltas)
         self._scheme.add_bias(
-            logits.contiguous().numpy(),
-            ids[:, ids.shape[1] - self._scheme.context_width :],
-            self._row_deltas(input_ids, ids),
-            out=marked.numpy(),
+            logits.contiguous().numpy(), ids[:, oldest:], deltas, out=marked.numpy()
         )
         return marked if plain else marked.to(scores.device, scores.dtype)
 
     def _on_device(self, scheme: Pm1, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Mark where the logits are; only token ids are copied to the host, to look for padding."""
-        deltas = self._row_deltas(input_ids, input_ids.cpu().numpy())
-        biases = torch.as_tensor(deltas, dtype=torch.float32).reshape(-1, 1).to(scores.device)
-        green = green_masks(scheme, input_ids[:, input_ids.shape[1] - scheme.context_width :])
-        marked = scores.float()
-        marked = marked.clone() if marked is scores else marked
+        """Mark where the logits are, in float32, without waiting for the device."""
+        oldest = input_ids.shape[1] - scheme.context_width
+        deltas = torch.as_tensor(self._row_deltas(input_ids), dtype=torch.float32)
+        biases = deltas.to(scores.device).reshape(-1, 1)
+        if self._looks_for_padding:
+            short = (input_ids[:, : oldest + 1] == self._pad).all(dim=1, keepdim=True)
+            biases = torch.where(short, 0.0, biases)
+        marked = scores.to(torch.float32, copy=True)
+        green = green_masks(scheme, input_ids[:, oldest:])
         marked[:, : scheme.vocab_size] += torch.where(green, biases, 0.0)
         return marked.to(scores.dtype)
+
+    def _row_deltas(self, input_ids: Tensor) -> Any:
+        """Return the bias: one for all rows, or one each where a function chooses."""
+        if self._deltas is None:
+            return self._delta
+        return np.asarray(self._deltas(input_ids)) * self._scale
+
+    @property
+    def _looks_for_padding(self) -> bool:
+        return self._pad is not None and self._scheme.context_width > 0
 
     def _short(self, input_ids: Tensor) -> Tensor:
         """Return contexts of too few tokens, filled up with -1 from the left."""
         rows, length = input_ids.shape
         missing = self._scheme.context_width - length
         return torch.cat([input_ids.new_full((rows, missing), -1), input_ids], dim=1)
-
-    def _row_deltas(self, input_ids: Tensor, ids: NDArray[np.int64]) -> Any:
-        """Return the bias, one for all rows or one each; 0 where padding reaches the context."""
-        deltas: Any = self._delta
-        if self._deltas is not None:
-            deltas = np.asarray(self._deltas(input_ids)) * self._scale
-        h = self._scheme.context_width
-        if h == 0 or self._pad is None:
-            return deltas
-        oldest = ids.shape[1] - h
-        # A pad id inside a text is a token like any other. Only where the oldest id of a context is
-        # one does the history decide, so the usual step does not look at it.
-        if not (ids[:, oldest] == self._pad).any():
-            return deltas
-        return np.where((ids[:, : oldest + 1] == self._pad).all(axis=1), 0.0, deltas)
 
 
 class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]

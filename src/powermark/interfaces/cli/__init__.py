@@ -5,7 +5,6 @@ Exit codes: 0 success, 2 wrong or impossible input, 1 anything else.
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import Annotated
 
@@ -66,8 +65,8 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every foreseen error is one sentence on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows its code
-            stream.reconfigure(errors="backslashreplace")
+        # a terminal that lacks a character shows its code
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
         app(arguments)
     except PowermarkError as error:

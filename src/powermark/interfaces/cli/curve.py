@@ -66,6 +66,10 @@ def curve_command(
     varied = over.replace("-", "_")
     if varied not in _RANGES:
         raise InvalidInput(f"--over must be n-tokens, kl, power, delta or gamma; got {over!r}.")
+    if varied == "n_tokens" and n_tokens is not None:
+        raise InvalidInput(
+            "--over n-tokens varies it: leave --n-tokens out, or use --from and --to."
+        )
     if points < 2:
         raise InvalidInput(f"--points must be at least 2; got {points}.")
     given: dict[str, Any] = {
@@ -97,6 +101,11 @@ def curve_command(
             chosen = _plan(given | {"power": target}, shared | edits, attacked_power)
     known = {name for name in ("gamma", "delta") if given[name] is not None} | {varied}
     if known >= {"gamma", "delta"}:
+        if power is not None or kl is not None or attacked_power is not None:
+            raise InvalidInput(
+                "with gamma and delta both known there is nothing left for --power, --kl or "
+                "--attacked-power to choose."
+            )
         at = _forward(given, varied, shared, edits)
     else:
         at = _best(given, varied, shared | edits, attacked_power)

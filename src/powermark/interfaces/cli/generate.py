@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from powermark.checks import count
 from powermark.errors import FileProblem, InvalidInput
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.records import Records
@@ -69,7 +68,9 @@ def generate_command(
         "top_k": top_k,
         "top_p": top_p,
     }
-    seed = _first_seed(output) if seed is None else int(count("seed", seed, at_least=0))
+    if seed is not None and seed < 0:
+        raise InvalidInput(f"--seed must be 0 or more; got {seed}.")
+    seed = _first_seed(output) if seed is None else seed
     name = model or _default_model()
     line = signature(
         "generate",
@@ -165,6 +166,7 @@ def _write_texts(
     from rich.console import Console
     from rich.progress import Progress
 
+    from powermark.detection.text import lost_in_round_trip
     from powermark.models import load_model
 
     model = load_model(name)
@@ -193,6 +195,7 @@ def _write_texts(
                     "prompt_ids": text.prompt_ids,
                     "token_ids": text.token_ids,
                     "finished": text.finished,
+                    "lost_ids": lost_in_round_trip(model.tokenizer, text.token_ids),
                     "seed": seed,
                 }
                 if config is not None and config.record is not None:

@@ -9,11 +9,6 @@ from typing import Any, Self
 
 from powermark.errors import FileProblem
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 
 class Records:
     """The records of one job, in order; each has its ``index`` and the job's ``signature``.
@@ -30,8 +25,7 @@ class Records:
     def __enter__(self) -> Self:
         try:
             self._stream = self._path.open("a+b")
-            if fcntl is not None:
-                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._stream.fileno())
         except BlockingIOError:
             self._stream.close()
             raise FileProblem(f"another process is writing to {str(self._path)!r}.") from None
@@ -87,3 +81,12 @@ class Records:
             return (found["index"], found["signature"]) == (index, self._signature)
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
+
+
+def _lock(file: int) -> None:
+    """Keep other processes out, where the system can."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

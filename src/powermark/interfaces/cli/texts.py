@@ -30,12 +30,11 @@ def read_texts(
             content = _decode(
                 sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes(), str(path)
             )
-        except OSError as error:
-            reason = error.strerror or error
-            yield FileProblem(f"cannot read {str(path)!r}: {reason}.")
-            continue
-        except PowermarkError as error:
+        except PowermarkError as error:  # some are OSErrors too
             yield error
+            continue
+        except OSError as error:
+            yield FileProblem(f"cannot read {str(path)!r}: {error.strerror}.")
             continue
         if path.suffix == ".jsonl":
             yield from _json_lines(content, str(path), field, prompt_field)
