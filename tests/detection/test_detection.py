@@ -19,6 +19,7 @@ from powermark.detection.report import (
 )
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.theory.power import binomial_tail, critical_count
+from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import WatermarkSpec
 from tests.detection.marked import marked_ids
@@ -44,6 +45,8 @@ def test_the_three_verdicts() -> None:
     assert short.verdict == "inconclusive"
     assert short.power < 0.8
     assert "only 18 tokens count, too few to tell" in short.warnings[0]
+    saw_tooth = dataclasses.replace(short, scored=65)
+    assert "Only 65" in statement(saw_tooth)
     for found, words in ((marked, "are green"), (nothing, "would have been"), (short, "Only 18")):
         assert words in statement(found)
         assert "does not say who wrote it" in statement(found)
@@ -87,6 +90,9 @@ def test_every_detector_finds_a_mark_and_spares_the_rest(detector: str) -> None:
     empty = look.detect([])
     assert (empty.verdict, empty.p, empty.power, empty.green_rate) == ("inconclusive", 1, 0, None)
     assert empty.span_start is empty.z is empty.marked_share is None
+    assert empty.p_mid == 0.5
+    if detector != "count":
+        assert empty.tokens_needed is None
 
 
 def test_windows_find_what_the_count_loses() -> None:
@@ -124,6 +130,12 @@ def test_several_keys_cost_their_number() -> None:
 def test_a_prompt_gives_context_and_one_left_in_is_noticed() -> None:
     mark = dataclasses.replace(SPEC, gamma=0.5, delta=4.0, design=None)
     rng = np.random.default_rng(4)
+    one_red = marked_ids(SPEC, KEY, 12, rng)  # a single red token early on is no prompt
+    scheme = scheme_of(SPEC, KEY)
+    one_red.append(int(np.flatnonzero(~scheme.green_masks([one_red[-2:]])[0])[0]))
+    while len(one_red) < 200:
+        one_red.append(int(rng.choice(np.flatnonzero(scheme.green_masks([one_red[-2:]])[0]))))
+    assert Detector(SPEC, KEY).detect(one_red).warnings == ()
     prompt = unmarked(40, 5).tolist()
     text = marked_ids(mark, KEY, 100, rng)
     look = Detector(mark, KEY, alpha=0.01)

@@ -7,8 +7,8 @@ import pytest
 
 from powermark.detection.detection import Detector
 from powermark.detection.report import words_of
-from powermark.detection.text import lost_in_round_trip, normalise, tokenise
-from powermark.errors import MissingExtra
+from powermark.detection.text import lost_in_round_trip, normalise, tokenise, valid
+from powermark.errors import InvalidInput, MissingExtra
 from powermark.models import LanguageModel, load_tokenizer
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
@@ -68,3 +68,8 @@ def test_ids_that_do_not_come_back_are_counted(model: LanguageModel) -> None:
     assert lost_in_round_trip(model.tokenizer, [2, 3, 4]) == 0
     assert lost_in_round_trip(model.tokenizer, [2, 3, 9, 4]) == 1  # 9 has no text
     assert lost_in_round_trip(model.tokenizer, []) == 0
+    assert lost_in_round_trip(model.tokenizer, [9, 2]) == 1
+    assert lost_in_round_trip(model.tokenizer, [2, 9, 3, 4, 9, 5, 2]) == 2
+    assert lost_in_round_trip(model.tokenizer, [2, 9] * 600) == 1199  # not matched one by one
+    with pytest.raises(InvalidInput, match="not Unicode, at 1"):
+        valid("a\ud800")

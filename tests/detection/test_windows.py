@@ -85,11 +85,34 @@ def test_sizes_are_at_most_alpha(kind: str, gamma: float) -> None:
     values = np.concatenate(
         [test.statistics(rng.random((20_000, n)) < gamma) for _ in range(texts // 20_000)]
     )
-    p = test.p_value(values)
     for alpha in (0.05, 0.01, 0.001):
-        # the simulated null is itself a sample: its share of the error is added
+        limit = alpha + 4.75 * np.sqrt(alpha / texts)
+        assert (test.p_safe(values) <= alpha).mean() <= limit
+        value = test.threshold(alpha).value
+        if value is None:  # gamma^n is above alpha: nothing is ever called
+            assert gamma**n > alpha
+            value = np.inf
+        np.testing.assert_array_equal(values > value, test.p_safe(values) <= alpha)
+        # the plain p-value is valid over tables; this one's error is added
         error = np.sqrt(alpha / texts + alpha / test.null.size)
-        assert (p <= alpha).mean() <= alpha + 4.75 * error
+        assert (test.p_value(values) <= alpha).mean() <= alpha + 4.75 * error
+
+
+def test_a_lenient_table_is_made_good_for() -> None:
+    """One table serves many texts, so its own error counts: all-green texts at many lengths."""
+    for n in range(40, 60):
+        gamma = 2.6e-4 ** (1 / n)  # all green comes with probability 2.6e-4
+        test = WindowTest("winmax-c", n, gamma)
+        top = float(test.statistic(np.ones(n, bool)).statistic)
+        assert float(test.p_safe(top)) >= 2.6e-4
+        assert float(test.p_safe(top)) > float(test.p_value(top))
+    assert float(test.p_safe(-100.0)) == 1.0
+
+
+def test_long_texts_are_bounded_at_once() -> None:
+    test = WindowTest("winmax", 50_000, 0.5)
+    assert not test.supports(0.5)
+    assert 0.0 < test.threshold(0.05).size <= 0.05
 
 
 def test_the_bound_is_one_and_serves_small_levels() -> None:

@@ -1,5 +1,6 @@
 """``powermark detect`` and ``powermark audit``, on a small tokenizer."""
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from powermark.interfaces.cli.texts import stream_pieces
 from powermark.models import load_tokenizer
 from powermark.watermark.keys import PREFIX, SecretKey, load_key, new_key
 from powermark.watermark.spec import WatermarkSpec
@@ -117,35 +119,72 @@ def test_key_rings(run: Run, given: tuple[str, ...], marked: list[int], tmp_path
     found = json.loads(out)
     assert (found["key"], found["keys_tried"], found["verdict"]) == ("old", 2, "watermarked")
     assert "either --key or --keys" in run(*options, "--key", str(ring / "old.key"))[2]
+    tied = tmp_path / "tied.json"
+    mark = WatermarkSpec.load(Path(given[1]))
+    fingerprint = load_key(ring / "old.key").fingerprint
+    dataclasses.replace(mark, key_fingerprint=fingerprint).save(tied)
+    _, out, _ = run("detect", "--spec", str(tied), *options[3:], "--json")
+    found = json.loads(out)
+    assert (found["key"], found["keys_tried"]) == ("old", 1)
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes, chunk: int = 40) -> None:
+    """Let stdin give its bytes in small pieces."""
+
+    class Pieces(io.BytesIO):
+        def read1(self, _: int | None = -1) -> bytes:
+            return self.read(chunk)
+
+    class Stdin:
+        buffer = Pieces(content)
+
+    monkeypatch.setattr("sys.stdin", Stdin)
 
 
 def test_streams(
-    run: Run, given: tuple[str, ...], marked: list[int], monkeypatch: pytest.MonkeyPatch,
+    run: Run,
+    given: tuple[str, ...],
+    marked: list[int],
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
-    lines = [text_of(marked[i : i + 10]) + "\n" for i in range(0, 120, 10)]
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(lines)))
+) -> None:
+    stdin(monkeypatch, text_of(marked).encode())
     code, out, _ = run("detect", *given, "--stream", "--exit-code")
     assert code == 0
     assert out.startswith("watermarked after ")
-    monkeypatch.setattr("sys.stdin", io.StringIO(" ".join(map(str, plain_ids(50)))))
+    assert int(out.split()[2]) < 120  # it did not wait for the end
+    stdin(monkeypatch, ", ".join(map(str, plain_ids(50))).encode())
     code, out, _ = run("detect", *given, "--stream", "--ids", "--json", "--exit-code")
-    assert (code, json.loads(out)["detected"]) == (1, False)
-    monkeypatch.setattr("sys.stdin", io.StringIO("w1 w2"))
+    found = json.loads(out)
+    assert (code, found["detected"], found["tokens"]) == (1, False, 50)
+    stdin(monkeypatch, b"w1 w2")
     code, out, _ = run("detect", *given, "--stream")
     assert code == 0
     assert "not enough evidence" in out
-    monkeypatch.setattr("sys.stdin", io.StringIO("1 x"))
-    assert "token ids, numbers between blanks" in run("detect", *given, "--stream", "--ids")[2]
+    stdin(monkeypatch, b"1 x")
+    assert "numbers between blanks" in run("detect", *given, "--stream", "--ids")[2]
+    stdin(monkeypatch, b"w1 \xff")
+    assert "stdin is not UTF-8" in run("detect", *given, "--stream")[2]
+    assert "takes no files" in run("detect", *given, "--stream", "x.txt")[2]
     ring = tmp_path / "ring"
     ring.mkdir()
     new_key(ring / "a.key")
-    assert (
-        "--stream takes one --key"
-        in run("detect", "--spec", given[1], "--keys", str(ring), "--model", given[-1], "--stream")[
-            2
-        ]
+    stdin(monkeypatch, b"w1")
+    refused = run(
+        "detect", "--spec", given[1], "--keys", str(ring), "--model", given[-1], "--stream"
     )
+    assert "--stream takes one --key" in refused[2]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 10, 1000])
+def test_a_streamed_text_is_split_like_the_whole(
+    monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    text = "\ufeffOne  two\n\n three caf\u00e9 \u4e2d\u6587\nlast line \n"
+    stdin(monkeypatch, text.encode(), chunk)
+    found = list(stream_pieces())
+    assert "".join(found) == text.removeprefix("\ufeff").removesuffix("\n")
+    assert all(not piece or not piece[-1].isspace() for piece in found[:-1])
 
 
 @pytest.mark.parametrize(
@@ -201,6 +240,41 @@ def test_stdin_and_ids(
     code, _, err = run("detect", *given, "--ids", str(path))
     assert code == 2
     assert "must hold token ids" in err
+    path.write_text("1 2 3")
+    bare = given[:-2]
+    assert "special tokens count" in run("detect", *bare, "--ids", str(path))[2]
+
+
+def test_one_bad_text_does_not_stop_the_rest(
+    run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    assert "no texts in" in run("detect", *given, str(folder))[2]
+    assert "no texts in" in run("audit", *given, str(folder))[2]
+    (folder / "a.TXT").write_text("1 2 999999")
+    (folder / "b.txt").write_text(" ".join(map(str, marked)))
+    code, out, err = run("detect", *given, "--ids", str(folder))
+    assert code == 2
+    assert f"{folder / 'a.TXT'}: the spec is for token ids below 600" in err
+    assert "hint: was it tokenised" in err
+    assert out.startswith("watermarked")
+    surrogate = tmp_path / "s.jsonl"
+    surrogate.write_text('{"text": "\\ud800"}')
+    assert "not Unicode" in run("detect", *given, str(surrogate))[2]
+    assert "cannot read" in run("detect", *given, "x" * 400)[2]
+    assert "cannot share" in run("detect", *given, "--json", "--tokens", "x")[2]
+
+
+def test_prompts_of_generated_records(
+    run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "o.jsonl"
+    path.write_text(json.dumps({"token_ids": marked, "prompt": "w1 w2", "prompt_ids": [1, 2]}))
+    base = ("detect", *given[:-2], str(path), "--field", "token_ids", "--json")
+    by_ids = json.loads(run(*base, "--prompt-field", "prompt_ids")[1])
+    by_text = json.loads(run(*base, "--prompt-field", "prompt", "--model", given[-1])[1])
+    assert by_ids["scored"] == by_text["scored"] == json.loads(run(*base)[1])["scored"] + 2
 
 
 def test_audits(run: Run, given: tuple[str, ...], tmp_path: Path) -> None:
@@ -230,6 +304,9 @@ def test_audits(run: Run, given: tuple[str, ...], tmp_path: Path) -> None:
     none = run(*options, "--alphas", "1e-9")[1]
     assert "called marked" not in none
     assert "must be numbers between commas" in run(*options, "--lengths", "a")[2]
+    assert "lengths must be in" in run(*options, "--lengths", "9" * 30)[2]
+    assert "--seed must be 0 or more" in run(*options, "--seed", "-1")[2]
+    assert "--fresh-keys must be 0 or more" in run(*options, "--fresh-keys", "-1")[2]
     path.write_text("{")
     assert "is not a JSON object" in run(*options)[2]
 

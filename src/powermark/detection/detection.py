@@ -28,7 +28,7 @@ from powermark.detection.statistics import (
     marked_share,
     mid_p_value,
 )
-from powermark.detection.text import normalise, tokenise
+from powermark.detection.text import normalise, token_ids_of, valid
 from powermark.detection.windows import Kind as WindowKind
 from powermark.detection.windows import WindowTest
 from powermark.errors import Infeasible, InvalidInput
@@ -43,6 +43,8 @@ from powermark.watermark.spec import WatermarkSpec, digest_of
 Kind = Literal["count", "winmax", "winmax-c", "evalue"]
 Verdict = Literal["watermarked", "no watermark found", "inconclusive"]
 ENOUGH_POWER = 0.8  # below, finding nothing means nothing
+_LONGEST_WALK = 20_000  # tokens of a simulated walk of evidence
+_FEW_REDS = 2.5  # red tokens that chance may put at the start of a marked text
 _DRAWS = 2_000  # marked texts simulated for the power of a window or e-value detector
 _MANY_REPEATS = 0.3  # share of a text
 _LOG_2 = float(np.log(2.0))
@@ -212,11 +214,11 @@ class Detector:
             return text
         if self._tokenizer is None:
             raise InvalidInput("text needs a tokenizer; give one, or token ids.")
-        return np.array(tokenise(self._tokenizer, self.prepare(text))[0], np.int64)
+        return np.array(token_ids_of(self._tokenizer, self.prepare(text)), np.int64)
 
     def prepare(self, text: str) -> str:
         """Return the text that is tokenised."""
-        return normalise(text) if self._normalise else text
+        return normalise(valid(text)) if self._normalise else valid(text)
 
     def _log_p(self, scores: Scores, walk: Evidence, green: Ids, scored: Ids) -> Array:
         """Return the logarithm of each text's p-value under one key."""
@@ -232,7 +234,7 @@ class Detector:
         test = WindowTest(cast(WindowKind, self.detector), colours.size, self.spec.gamma)
         z = test.statistic(colours).statistic
         level = self.alpha / len(self._schemes)
-        return float(np.log(test.p_value(z) if test.supports(level) else test.p_bound(z)))
+        return float(np.log(test.p_safe(z) if test.supports(level) else test.p_bound(z)))
 
     def _power_at(self, n: int) -> float:
         gamma, rate, level = self.spec.gamma, self.gamma_prime, self.alpha / len(self._schemes)
@@ -242,14 +244,24 @@ class Detector:
             return float(binomial_tail(n, critical_count(n, gamma, level), rate))
         rng = np.random.default_rng(n)
         if self.detector == "evalue":
-            steps = np.where(rng.random((_DRAWS, n)) < rate, *bets(gamma, rate))
-            return float((np.cumsum(steps, axis=1).max(axis=1) >= -np.log(level)).mean())
+            return self._evalue_power(min(n, _LONGEST_WALK), level, rng)
         test = WindowTest(self.detector, n, gamma)
         return test.power(rate, level, draws=_DRAWS, rng=rng)
 
+    def _evalue_power(self, n: int, level: float, rng: np.random.Generator) -> float:
+        """Simulate walks of n tokens, some at a time; a longer text only has more power."""
+        up, down = bets(self.spec.gamma, self.gamma_prime)
+        reached, part = 0, 100
+        for _ in range(_DRAWS // part):
+            steps = np.where(rng.random((part, n)) < self.gamma_prime, up, down)
+            reached += int((np.cumsum(steps, axis=1).max(axis=1) >= -np.log(level)).sum())
+        return reached / _DRAWS
+
     @property
     def tokens_needed(self) -> int | None:
-        """Counted tokens with which the count finds four marked texts in five."""
+        """Counted tokens with which the count finds four marked texts in five; None for others."""
+        if self.detector != "count":
+            return None
         if not self._needed_known:
             level = self.alpha / len(self._schemes)
             try:
@@ -325,19 +337,27 @@ class Detector:
         notes = []
         if verdict == "inconclusive":
             needed = self.tokens_needed
-            length = "" if needed is None else f"; {needed} are needed"
+            length = "" if needed is None or needed <= n else f"; {needed} are needed"
             notes.append(f"only {n} tokens count, too few to tell{length}.")
         if repeated > _MANY_REPEATS:
             notes.append(f"{repeated:.0%} of the tokens repeat earlier ones and do not count.")
         if self.spec.scheme.endswith("selfhash"):
             notes.append("selfhash marks only likely tokens; its power is not known.")
         gained = walk.ends[i] - walk.lowest[i]
-        if walk.lowest[i] < -_UNMARKED_START and gained > -np.log(self.alpha):
+        if self._unmarked_start(walk, i) and gained > -np.log(self.alpha):
             notes.append(
                 f"the first {walk.lowest_at[i]} counted tokens look unmarked and the rest marked; "
                 f"if the prompt is part of the text, leave it out or give it as the prompt."
             )
         return tuple(notes)
+
+    def _unmarked_start(self, walk: Evidence, i: int) -> bool:
+        """Whether the first tokens fit unmarked text much better, by more than a red or two."""
+        if walk.lowest[i] > -_UNMARKED_START:
+            return False
+        up, down = bets(self.spec.gamma, self.gamma_prime)
+        reds = (walk.lowest_at[i] * up - walk.lowest[i]) / (up - down)
+        return bool(reds > _FEW_REDS)
 
 
 class Evidence(NamedTuple):

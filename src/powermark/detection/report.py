@@ -21,6 +21,12 @@ from powermark.detection.kernels import SCORED
 from powermark.detection.scoring import REASONS, Scores
 from powermark.detection.text import tokenise
 
+_CALLED = {
+    "count": "count of green tokens",
+    "winmax": "best window",
+    "winmax-c": "text without its worst block",
+    "evalue": "evidence at its highest",
+}
 _SHOWN = 20_000  # tokens on a page; more would only slow a browser down
 
 
@@ -68,7 +74,7 @@ def html_report(found: Detection, shown: list[Piece], path: Array) -> str:
         rows=rows,
         notes=f"<ul>{notes}</ul>" if notes else "",
         tokens=tokens + (f"<p>{more} more tokens are not shown.</p>" if more > 0 else ""),
-        chart=_chart(path, found.alpha),
+        chart=_chart(path, found.alpha / found.keys_tried),
         signature=escape(found.signature),
     )
 
@@ -80,17 +86,18 @@ def _span(piece: Piece) -> str:
 
 def statement(found: Detection) -> str:
     """Say in plain words what was found and what that does not show."""
-    odds = f"{found.p:.2g}"
+    greens = f"{found.green} of {found.scored} counted tokens are green."
+    keys = f" (corrected for {found.keys_tried} keys)" if found.keys_tried > 1 else ""
+    chance = (
+        f"Text without this mark gets such evidence, or more, with probability {found.p:.2g} by "
+        f"the {_CALLED[found.detector]}{keys}"
+    )
     if found.verdict == "watermarked":
-        first = (
-            f"{found.green} of {found.scored} counted tokens are green. Text without this mark has "
-            f"that many or more with probability {odds}, below the chosen bound of {found.alpha:g}."
-        )
+        first = f"{greens} {chance}, which is within the chosen bound of {found.alpha:g}."
     elif found.verdict == "no watermark found":
         first = (
-            f"{found.green} of {found.scored} counted tokens are green; text without the mark has "
-            f"that many or more with probability {odds}. A text marked as planned would have been "
-            f"found with probability {found.power:.2f}."
+            f"{greens} {chance}. A text marked as planned would have been found with probability "
+            f"{found.power:.2f}."
         )
     else:
         first = (
@@ -145,7 +152,7 @@ def _chart(path: Array, alpha: float) -> str:
     return (
         '<svg viewBox="0 0 600 190" role="img" aria-label="running evidence in nats">'
         f'<line x1="40" x2="590" y1="{y(goal):.1f}" y2="{y(goal):.1f}" class="goal"/>'
-        f'<text x="45" y="{y(goal) - 4:.1f}">log(1/alpha)</text>'
+        f'<text x="45" y="{y(goal) - 4:.1f}">{goal:.1f} nats are enough</text>'
         f'<line x1="40" x2="590" y1="{y(0.0):.1f}" y2="{y(0.0):.1f}" class="axis"/>'
         f'<text x="8" y="{y(0.0) + 4:.1f}">0</text><text x="8" y="18">{high:.0f}</text>'
         f'<polyline points="{line}"/>'
@@ -177,8 +184,8 @@ svg text { font: 11px system-ui, sans-serif; fill: #444 } footer { color: #555; 
 <span class="out">does not count</span></p>
 <div class="text">$tokens</div>
 <h2>Running evidence</h2>
-<p>Natural logarithm of the evidence for the mark, token by token. At the dashed line it would be
-enough at any time.</p>
+<p>Natural logarithm of the evidence for the mark, token by token. At the dashed line it is
+enough, whenever one looks.</p>
 $chart
 <footer><p>$signature</p></footer>
 </body></html>

@@ -28,7 +28,7 @@ def _tails(green: ArrayLike, scored: ArrayLike, gamma: ArrayLike) -> tuple[Array
     s, n, g = np.broadcast_arrays(
         np.asarray(green, np.float64), np.asarray(scored, np.float64), open_unit("gamma", gamma)
     )
-    plain = binomial_tail(np.maximum(n, 1.0), s, g)  # checks its arguments
+    plain = np.where(s > n, 0.0, binomial_tail(np.maximum(n, 1.0), s, g))  # checks its arguments
     logarithm = np.empty(plain.shape)
     for place in np.ndindex(plain.shape) if (plain < _TINY).any() else ():
         given = (float(one[place]) for one in (s, n, g))

@@ -8,12 +8,29 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from powermark.errors import MissingExtra
+from powermark.errors import InvalidInput, MissingExtra
 
 Spans = list[tuple[int, int]]
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff\u00ad"))  # zero-width space and the like
+_COMPARED = 1_000  # ids that are matched one by one
 _WORD = re.compile(r"\w+")
+
+
+def valid(text: str) -> str:
+    """Return a text as it is; one that is no Unicode (half a surrogate pair) is refused."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"the text holds a character that is not Unicode, at {error.start}."
+        ) from None
+    return text
+
+
+def token_ids_of(tokenizer: Any, text: str) -> list[int]:
+    """Return a text's ids without special tokens."""
+    return list(tokenizer.encode(text, add_special_tokens=False))
 
 
 def tokenise(tokenizer: Any, text: str) -> tuple[list[int], Spans | None]:
@@ -24,7 +41,7 @@ def tokenise(tokenizer: Any, text: str) -> tuple[list[int], Spans | None]:
     if getattr(tokenizer, "is_fast", False):
         found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         return list(found["input_ids"]), [tuple(span) for span in found["offset_mapping"]]
-    return list(tokenizer.encode(text, add_special_tokens=False)), None
+    return token_ids_of(tokenizer, text), None
 
 
 def normalise(text: str) -> str:
@@ -60,6 +77,15 @@ def normalise(text: str) -> str:
 
 def lost_in_round_trip(tokenizer: Any, ids: Sequence[int]) -> int:
     """Return how many generated ids do not come back when their text is tokenised again."""
-    again, _ = tokenise(tokenizer, tokenizer.decode(list(ids)))
-    matcher = difflib.SequenceMatcher(None, list(ids), again, autojunk=False)
-    return len(ids) - sum(block.size for block in matcher.get_matching_blocks())
+    old, new = list(ids), token_ids_of(tokenizer, tokenizer.decode(list(ids)))
+    while old and new and old[-1] == new[-1]:
+        old.pop()
+        new.pop()
+    same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
+    if same is None:
+        return max(0, len(old) - len(new))
+    old, new = old[same:], new[same:]
+    if len(old) > _COMPARED:  # a finer count would take long, and says nothing more
+        return len(old)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return len(old) - sum(block.size for block in matcher.get_matching_blocks())

@@ -3,8 +3,10 @@
 WinMax (Kirchenbauer et al., 2024) takes the largest z-score of any window; WinMax-C (the paper's
 appendix) the largest z-score left after one contiguous block is removed. Neither has a normal law
 under H0. Here the law of the iid Bernoulli(gamma) process is simulated, once per detector, length
-and gamma, and kept on disk; p-values are ``(1 + r) / (1 + draws)``, valid at every level. Levels
-too small for the simulation are served by a union bound over exact binomial tails.
+and gamma, and kept on disk. A p-value is ``(1 + r) / (1 + draws)``; as one table serves many texts,
+decisions use an upper confidence limit of r / draws in its place, so that a table which happens to
+be too lenient is rare (one in a thousand). Levels too small for the simulation, and very long
+texts, are served by a union bound over exact binomial tails.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from powermark.checks import Array, count, open_unit, unit
 from powermark.detection import kernels
@@ -28,6 +31,8 @@ from powermark.theory.power import binomial_tail
 Kind = Literal["winmax", "winmax-c"]
 SHORTEST = 20  # tokens of the shortest window; fewer can be all green by chance at any gamma
 ENOUGH = 20  # null draws beyond a threshold that make its size trustworthy
+LONGEST = 5_000  # tokens up to which the null is simulated
+_DOUBT = 1e-3  # probability that a simulated null is more lenient than it says
 _BATCH = 4_000_000  # colours drawn at a time
 _VERSION = 1  # of the cached tables
 
@@ -102,7 +107,7 @@ class WindowTest:
         object.__setattr__(self, "smallest", low)
         object.__setattr__(self, "largest", high)
         if self.draws is None:
-            object.__setattr__(self, "draws", int(np.clip(20_000_000 // n, 4_999, 99_999)))
+            object.__setattr__(self, "draws", int(np.clip(4_000_000 // n, 1_999, 99_999)))
 
     @property
     def _complement(self) -> bool:
@@ -140,9 +145,18 @@ class WindowTest:
         return _null(self)
 
     def p_value(self, statistic: ArrayLike) -> Array:
-        """``(1 + r) / (1 + draws)``, r draws being at or above the statistic: valid everywhere."""
-        above = self.null.size - np.searchsorted(self.null, statistic, side="left")
-        return np.asarray((1.0 + above) / (1.0 + self.null.size))
+        """``(1 + r) / (1 + draws)``, r draws being at or above the statistic: valid on average."""
+        return np.asarray((1.0 + self._above(statistic)) / (1.0 + self.null.size))
+
+    def p_safe(self, statistic: ArrayLike) -> Array:
+        """An upper limit of the p-value that all but one simulated null in a thousand respect."""
+        above = self._above(statistic)
+        rest = np.maximum(self.null.size - above, 1e-9)
+        return np.where(rest < 1.0, 1.0, special.betaincinv(above + 1.0, rest, 1.0 - _DOUBT))
+
+    def _above(self, statistic: ArrayLike) -> Array:
+        found = self.null.size - np.searchsorted(self.null, statistic, side="left")
+        return np.asarray(found, np.float64)
 
     def p_bound(self, statistic: float) -> float:
         """An upper bound of the p-value that simulates nothing, for levels below 1/draws.
@@ -161,16 +175,20 @@ class WindowTest:
         return float(min(1.0, (places * tails).sum()))
 
     def supports(self, alpha: float) -> bool:
-        """Whether the simulation has enough draws for a test of this level."""
-        return alpha * (1.0 + float(self.draws or 0)) >= ENOUGH
+        """Whether a simulation is worth it, and has enough draws for a test of this level."""
+        return self.n_tokens <= LONGEST and alpha * (1.0 + float(self.draws or 0)) >= ENOUGH
 
     def threshold(self, alpha: float) -> Threshold:
         """Return the value above which the test rejects at level ``alpha``, and its size."""
         a = float(open_unit("alpha", alpha))
         if not self.supports(a):
             return self._bounded_threshold(a)
-        allowed = int(a * (1 + self.null.size) + 1e-9) - 1
-        value = float(self.null[self.null.size - 1 - allowed])
+        ranks = np.arange(self.null.size + 1.0)
+        limits = special.betaincinv(
+            ranks[:-1] + 1.0, self.null.size - ranks[:-1], 1.0 - _DOUBT
+        )  # of a text with so many draws above it
+        allowed = int(np.searchsorted(limits, a, side="right")) - 1
+        value = float(self.null[max(self.null.size - 1 - allowed, 0)])
         exists = value < self._top * (1.0 - 1e-12)
         side: Literal["left", "right"] = "right" if exists else "left"
         above = int(self.null.size - np.searchsorted(self.null, value, side=side))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from powermark.checks import in_interval
 from powermark.detection.scoring import Scores, score
 from powermark.detection.statistics import green_rate_interval
 from powermark.errors import InvalidInput
@@ -91,6 +92,8 @@ def audit(
     """
     if not texts:
         raise InvalidInput("an audit needs at least one text.")
+    for n in lengths:
+        in_interval("lengths", n, 1, 10_000_000, closed="both")
     if fresh_keys and not isinstance(key, SecretKey):
         raise InvalidInput(f"fresh keys are for scheme pm1; {spec.scheme} has its own.")
     fresh = dataclasses.replace(spec, key_fingerprint=None)

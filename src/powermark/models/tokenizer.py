@@ -34,7 +34,8 @@ class FileTokenizer:
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
         """Return a text's ids."""
-        return list(self._inner.encode(text, add_special_tokens=add_special_tokens).ids)
+        found = self._inner.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        return list(found[0].ids)
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Return a text's ids and the characters of each."""

@@ -11,7 +11,7 @@ import typer
 
 from powermark.errors import InvalidInput, PowermarkError
 from powermark.interfaces.cli import options
-from powermark.interfaces.cli.texts import read_texts
+from powermark.interfaces.cli.texts import SUFFIXES_HINT, read_texts
 
 if TYPE_CHECKING:
     from powermark.evaluation.audit import Audit
@@ -43,13 +43,16 @@ def audit_command(
 
     from powermark.detection.detection import Detector
     from powermark.evaluation.audit import audit
-    from powermark.interfaces.cli.detect import _tokenizer
+    from powermark.interfaces.cli.detect import load_named_tokenizer
     from powermark.watermark.embed import load_key_for
     from powermark.watermark.spec import WatermarkSpec
 
+    for name, value in (("--seed", seed), ("--fresh-keys", fresh_keys)):
+        if value < 0:
+            raise InvalidInput(f"{name} must be 0 or more; got {value}.")
     mark = WatermarkSpec.load(spec)
     secret = load_key_for(mark, key)
-    tokenizer = _tokenizer(model)
+    tokenizer = load_named_tokenizer(model)
     reader = Detector(mark, secret, tokenizer=tokenizer, alpha=0.5)
     if context_width is not None:
         mark = dataclasses.replace(mark, context_width=context_width)
@@ -59,6 +62,8 @@ def audit_command(
             raise text
         names.append(text.source)
         texts.append(reader.ids_of(text.content))
+    if not texts:
+        raise InvalidInput(f"no texts in {', '.join(map(str, paths))}.", hint=SUFFIXES_HINT)
     found = audit(
         mark,
         secret,

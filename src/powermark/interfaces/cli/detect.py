@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,14 @@ import typer
 from powermark.errors import InvalidInput, PowermarkError
 from powermark.files import write_file
 from powermark.interfaces.cli import options
-from powermark.interfaces.cli.texts import Text, read_texts
+from powermark.interfaces.cli.texts import (
+    SUFFIXES_HINT,
+    Text,
+    is_folder,
+    parse_ids,
+    read_texts,
+    stream_pieces,
+)
 
 if TYPE_CHECKING:
     from powermark.detection.detection import Detector
@@ -60,17 +66,25 @@ def detect_command(
 ) -> None:
     """Look for a mark and say how sure that is. Exit code 2 where a text could not be read."""
     from powermark.detection.detection import Detector
-    from powermark.watermark.embed import load_key_for
-    from powermark.watermark.keys import load_ring
     from powermark.watermark.spec import WatermarkSpec
 
-    mark = WatermarkSpec.load(spec)
-    ring: Any = load_key_for(mark, key) if keys is None else load_ring(keys)
-    if keys is not None and key is not None:
-        raise InvalidInput("give either --key or --keys.")
     sources = paths or [Path("-")]
-    need_text = not ids and (stream or field != "token_ids" or prompt is not None)
-    tokenizer = _tokenizer(model) if need_text or tokens or html else None
+    many = len(sources) > 1 or sources[0].suffix == ".jsonl" or is_folder(sources[0])
+    if html is not None and many:
+        raise InvalidInput("--html is for one text.")
+    if tokens and as_json:
+        raise InvalidInput("--tokens and --json cannot share the output.")
+    if stream and (paths or html or tokens or prompt is not None or detector != "count"):
+        raise InvalidInput("--stream reads stdin and takes no files, prompt, detector or report.")
+    mark = WatermarkSpec.load(spec)
+    ring = _keys(mark, key, keys)
+    reads_ids = ids or field == "token_ids"
+    texts_too = not reads_ids or prompt is not None or prompt_field in ("prompt", "text")
+    tokenizer = None
+    if texts_too or model is not None or tokens or html is not None:
+        tokenizer = load_named_tokenizer(model)
+    elif mark.tokenizer_digest is not None:
+        typer.echo("note: without --model special tokens count like any other.", err=True)
     found = Detector(
         mark,
         ring,
@@ -82,25 +96,47 @@ def detect_command(
     if stream:
         code = _stream(mark, ring, found, tokenizer, ids, as_json)
         raise typer.Exit(code if exit_code else 0)
-    marked, failed = False, False
-    texts = read_texts(sources, field=field, prompt_field=prompt_field, ids=ids)
-    many = len(sources) > 1 or sources[0].is_dir() or sources[0].suffix == ".jsonl"
-    if html is not None and many:
-        raise InvalidInput("--html is for one text.")
-    for text in texts:
-        if isinstance(text, PowermarkError):
+    marked = failed = any_text = False
+    for text in read_texts(sources, field=field, prompt_field=prompt_field, ids=ids):
+        any_text = True
+        try:
+            if isinstance(text, PowermarkError):
+                raise text
+            if prompt is not None:
+                text = text._replace(prompt=prompt)
+            marked |= _one(
+                found, tokenizer, text, tokens=tokens, html=html, as_json=as_json, many=many
+            )
+        except PowermarkError as error:
             failed = True
-            typer.echo(f"powermark: {text}", err=True)
-            continue
-        text = text._replace(prompt=prompt if prompt is not None else text.prompt)
-        marked |= _one(found, tokenizer, text, tokens=tokens, html=html, as_json=as_json, many=many)
+            source = f"{text.source}: " if isinstance(text, Text) and many else ""
+            typer.echo(f"powermark: {source}{error}", err=True)
+            if error.hint is not None:
+                typer.echo(f"  hint: {error.hint}", err=True)
+    if not any_text:
+        raise InvalidInput(f"no texts in {', '.join(map(str, sources))}.", hint=SUFFIXES_HINT)
     if failed:
         raise typer.Exit(2)
     if exit_code and not marked:
         raise typer.Exit(1)
 
 
-def _tokenizer(model: str | None) -> Any:
+def _keys(mark: WatermarkSpec, key: Path | None, keys: Path | None) -> Any:
+    """Return the key, or all keys of a folder that the spec goes with."""
+    from powermark.watermark.embed import load_key_for
+    from powermark.watermark.keys import load_ring
+
+    if keys is None:
+        return load_key_for(mark, key)
+    if key is not None:
+        raise InvalidInput("give either --key or --keys.")
+    ring = load_ring(keys)
+    tied = {n: k for n, k in ring.items() if k.fingerprint == mark.key_fingerprint}
+    return tied or ring
+
+
+def load_named_tokenizer(model: str | None) -> Any:
+    """Return the tokenizer of a model, of the embedded one by default."""
     from powermark.models.catalog import DEFAULT_MODEL
     from powermark.models.language_model import load_tokenizer
 
@@ -148,25 +184,18 @@ def _print_tokens(shown: list[Any]) -> None:
     Console().print(line)
 
 
-def _numbers(line: str) -> list[int]:
-    try:
-        return [int(token) for token in line.split()]
-    except ValueError:
-        raise InvalidInput("stdin must hold token ids, numbers between blanks.") from None
-
-
 def _stream(
     spec: WatermarkSpec, ring: Any, detector: Detector, tokenizer: Any, ids: bool, as_json: bool
 ) -> int:
-    """Feed stdin line by line; return 0 as soon as there is enough evidence, 1 at the end."""
+    """Feed stdin as it comes; return 0 as soon as there is enough evidence, 1 at the end."""
     from powermark.detection.evalue import StreamDetector
 
     if isinstance(ring, dict):
         raise InvalidInput("--stream takes one --key.")
     special = () if tokenizer is None else tokenizer.all_special_ids
     evidence = StreamDetector(spec, ring, alpha=detector.alpha, special_ids=special)
-    for line in sys.stdin:
-        evidence.feed(_numbers(line) if ids else detector.ids_of(line))
+    for piece in stream_pieces():
+        evidence.feed(parse_ids(piece, "stdin") if ids else detector.ids_of(piece))
         if evidence.detected:
             break
     state = {
@@ -182,6 +211,8 @@ def _stream(
         print(json.dumps(state))
     else:
         verdict = "watermarked" if evidence.detected else "not enough evidence"
-        print(f"{verdict} after {evidence.tokens} tokens, {evidence.green} of {evidence.scored} "
-              f"counted ones green; evidence {evidence.max_log_e:.2f} nats")  # fmt: skip
+        print(
+            f"{verdict} after {evidence.tokens} tokens, {evidence.green} of {evidence.scored} "
+            f"counted ones green; evidence {evidence.max_log_e:.2f} nats"
+        )
     return 0 if evidence.detected else 1

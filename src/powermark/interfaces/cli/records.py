@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,7 +43,8 @@ class Records:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.close()
+        with suppress(OSError):  # what could not be written has been reported
+            self._stream.close()
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Add a batch in one write, on disk before the next is begun."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import NamedTuple
 from powermark.errors import FileProblem, InvalidInput, PowermarkError
 
 _SUFFIXES = (".txt", ".md", ".jsonl")
+SUFFIXES_HINT = f"of a folder the files ending in {', '.join(_SUFFIXES)} are read."
+_CHUNK = 1 << 16  # bytes taken from a stream at a time
 
 
 class Text(NamedTuple):
@@ -39,17 +43,49 @@ def read_texts(
         if path.suffix == ".jsonl":
             yield from _json_lines(content, str(path), field, prompt_field)
         elif ids:
-            yield _numbers(content, str(path))
+            try:
+                yield Text(str(path), parse_ids(content, str(path)))
+            except InvalidInput as error:
+                yield error
         else:  # the line end that closes a file is none of its text
             yield Text(str(path), content.removesuffix("\n").removesuffix("\r"))
 
 
+def is_folder(path: Path) -> bool:
+    """Whether this is a folder; a name that no file can have is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def _files(paths: list[Path]) -> Iterator[Path]:
     for path in paths:
-        if path.is_dir():
-            yield from sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+        if is_folder(path):
+            found = (p for p in path.rglob("*") if p.suffix.lower() in _SUFFIXES and p.is_file())
+            yield from sorted(found)
         else:
             yield path
+
+
+def stream_pieces() -> Iterator[str]:
+    """Yield stdin in pieces that a tokenizer splits as it would split the whole.
+
+    The last blank space and what follows may go on, so they wait for more. The line end that
+    closes the stream is none of its text.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    waiting = ""
+    try:
+        while chunk := sys.stdin.buffer.read1(_CHUNK):  # type: ignore[union-attr]
+            waiting += decoder.decode(chunk)
+            blanks = list(re.finditer(r"\s+", waiting))
+            if blanks and blanks[-1].start():
+                yield waiting[: blanks[-1].start()]
+                waiting = waiting[blanks[-1].start() :]
+        yield (waiting + decoder.decode(b"", final=True)).removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise FileProblem("stdin is not UTF-8 text.") from None
 
 
 def _decode(content: bytes, source: str) -> str:
@@ -65,11 +101,14 @@ def _decode(content: bytes, source: str) -> str:
     return text
 
 
-def _numbers(content: str, source: str) -> Text | PowermarkError:
+def parse_ids(content: str, source: str) -> list[int]:
+    """Return the token ids of a text of numbers."""
     try:
-        return Text(source, [int(word) for word in content.replace(",", " ").split()])
+        return [int(word) for word in content.replace(",", " ").split()]
     except ValueError:
-        return InvalidInput(f"{source!r} must hold token ids, numbers between blanks.")
+        raise InvalidInput(
+            f"{source!r} must hold token ids, numbers between blanks or commas."
+        ) from None
 
 
 def _json_lines(
