@@ -182,8 +182,11 @@ def powers(
     """
     rate, own = float(signal.green_rate(gamma, delta)), signal.variance_inflation(n, gamma, delta)
     most = 1.0 + 0.999999 * (n - 1)
+    own = max(own, 1.0)
     inflations = {min(own, most), min(own + variance_inflation - 1.0, most)}
-    clean = min(float(beta_binomial_power(n, k, rate, c)) for c in inflations)
+    clean = signal.power(n, k, gamma, delta)
+    if variance_inflation > 1.0:
+        clean = min(clean, float(beta_binomial_power(n, k, rate, max(inflations))))
     attacked = clean
     if edits:
         attacked = min(edits.attacked_power(n, k, gamma, rate, c) for c in inflations)

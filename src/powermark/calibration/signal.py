@@ -21,6 +21,7 @@ from powermark.errors import InvalidInput
 from powermark.theory.beta import beta_expectation
 from powermark.theory.distortion import delta_from_kl, kl_divergence, token_kl
 from powermark.theory.green_rate import delta_from_gamma_prime, gamma_prime, token_green_rate
+from powermark.theory.power import beta_binomial_power
 
 MAX_DELTA = 50.0  # a bias of e^50 is a hard mark; plans look no further
 
@@ -44,6 +45,12 @@ class SignalModel(ABC):
     def variance_inflation(self, n_tokens: int, gamma: float, delta: float) -> float:
         """Var(S) / (n gamma' (1 - gamma')): 1 where the steps of a text are independent."""
         return 1.0
+
+    def power(self, n_tokens: int, critical_count: float, gamma: float, delta: float) -> float:
+        """P(S >= critical_count) in marked text, by the beta-binomial law of these moments."""
+        c = min(self.variance_inflation(n_tokens, gamma, delta), 1.0 + 0.999999 * (n_tokens - 1))
+        rate = float(self.green_rate(gamma, delta))
+        return float(beta_binomial_power(n_tokens, critical_count, rate, max(c, 1.0)))
 
     def delta_for_rate(self, gamma: float, rate: float) -> float:
         """Return the bias that gives this green rate; inf if none up to MAX_DELTA does."""

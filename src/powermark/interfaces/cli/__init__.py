@@ -20,6 +20,7 @@ from powermark.interfaces.cli import (
     key,
     plan,
     power,
+    profile,
     reproduce,
     spec,
 )
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan_command)
 app.command("power", epilog=power.EXAMPLES)(power.power_command)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve_command)
+app.command("profile", epilog=profile.EXAMPLES)(profile.profile_command)
 app.add_typer(key.app, name="key")
 app.add_typer(spec.app, name="spec")
 app.command("generate", epilog=generate.EXAMPLES)(generate.generate_command)

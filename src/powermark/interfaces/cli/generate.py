@@ -58,7 +58,7 @@ def generate_command(
     The embedded model is fetched and converted on first use. With -o a record is appended for each
     prompt, and the same command goes on after an interruption.
     """
-    texts = _prompts(prompt, prompts)
+    texts = read_prompts(prompt, prompts)
     if batch < 1:
         raise InvalidInput(f"--batch must be at least 1; got {batch}.")
     mark = _Mark(spec, key, watermark, record_kl)
@@ -212,7 +212,8 @@ def _batch_seed(seed: int, first: int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def _prompts(prompt: str | None, path: Path | None) -> list[str]:
+def read_prompts(prompt: str | None, path: Path | None) -> list[str]:
+    """Return the prompt, or those of a file."""
     if (prompt is None) == (path is None):
         raise InvalidInput("give either a prompt or --prompts FILE (- for stdin).")
     if prompt is not None:

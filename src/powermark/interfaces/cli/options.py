@@ -41,6 +41,9 @@ Mixture = Annotated[
     str | None,
     typer.Option(help="WEIGHT:CONCENTRATION,... for --signal mixture, for example .3:1,.7:90"),
 ]
+ProfileFile = Annotated[
+    Path | None, typer.Option(help="Signal of a real model, from `powermark profile`.")
+]
 PlanFile = Annotated[
     Path | None, typer.Option("--plan", help="Take what is not given from a plan's JSON.")
 ]
@@ -48,11 +51,21 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def signal_model(
-    signal: str, vocab_size: int | None, concentration: float, mixture: str | None
+    signal: str,
+    vocab_size: int | None,
+    concentration: float,
+    mixture: str | None,
+    profile: Path | None = None,
 ) -> SignalModel:
     """Return the signal model that the options name."""
     from powermark.calibration.signal import BetaMixture, Dirichlet, PlugIn
 
+    if profile is not None:
+        from powermark.calibration.profile_file import load_profile
+
+        if signal != "plug-in":
+            raise InvalidInput("give either --profile or --signal.")
+        return load_profile(profile)
     if signal == "plug-in":
         if vocab_size is not None or concentration != 1.0 or mixture is not None:
             raise InvalidInput(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from powermark.errors import InvalidInput
+from powermark.errors import InvalidInput, SpecMismatch
 from powermark.interfaces.cli import options
 
 if TYPE_CHECKING:
     from powermark.calibration.plan import Plan
+    from powermark.calibration.signal import SignalModel
 
 EXAMPLES = """\
 Examples:
@@ -45,6 +46,7 @@ def plan_command(
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
+    profile: options.ProfileFile = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a watermark spec to this file.")
     ] = None,
@@ -61,13 +63,14 @@ def plan_command(
         raise InvalidInput("--model and --key are for the spec: say -o FILE too.")
     size, digest = (vocab_size, None) if output is None else options.vocabulary(model, vocab_size)
     for_signal = size if output is None or signal == "dirichlet" else None
+    model_signal = options.signal_model(signal, for_signal, concentration, mixture, profile)
     found = plan(
         n_tokens=n_tokens,
         alpha=alpha,
         power=power,
         kl=kl,
         method=method,  # type: ignore[arg-type]  # plan() checks it and says what it may be
-        signal=options.signal_model(signal, for_signal, concentration, mixture),
+        signal=model_signal,
         gamma=gamma,
         delta=delta,
         edit_rate=edit_rate,
@@ -78,8 +81,22 @@ def plan_command(
         variance_inflation=variance_inflation,
     )
     if output is not None:
+        _check_profile(model_signal, size, digest)
         _write_spec(found, output, size, digest, key)
     print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
+
+
+def _check_profile(signal: SignalModel, vocab_size: int | None, digest: str | None) -> None:
+    """Refuse a profile of another tokenizer than the spec's."""
+    about = getattr(signal, "about", {})
+    theirs = about.get("tokenizer_digest", digest)
+    if (digest is not None and theirs != digest) or about.get(
+        "vocab_size", vocab_size
+    ) != vocab_size:
+        raise SpecMismatch(
+            f"the profile is of {about.get('model')!r}, whose tokenizer is not the spec's.",
+            hint="record a profile of the model that the spec is for.",
+        )
 
 
 def _write_spec(

@@ -35,6 +35,7 @@ def power_command(
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
+    profile: options.ProfileFile = None,
     plan: options.PlanFile = None,
     as_json: options.Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def power_command(
         given["delta"],
         n_tokens=given["n_tokens"],
         alpha=given["alpha"],
-        signal=options.signal_model(signal, vocab_size, concentration, mixture),
+        signal=options.signal_model(signal, vocab_size, concentration, mixture, profile),
         edits=Edits(
             edit_rate=edit_rate, survival=survival, removal=removal, context_width=context_width
         ),

@@ -1,0 +1,197 @@
+"""Profiles: the signal of given distributions, against lists drawn at random and exact laws."""
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from powermark import evaluate, plan
+from powermark.calibration.profile import (
+    LONGEST_EXACT,
+    Profile,
+    _beta_quadrature,
+    _poisson_binomial_tail,
+)
+from powermark.calibration.profile_file import load_profile, profile_digest, save_profile
+from powermark.errors import FileProblem, InvalidInput
+from powermark.theory.distortion import token_kl
+from powermark.theory.green_rate import token_green_rate
+
+VOCAB, TEXTS, STEPS = 1500, 10, 30
+
+
+def sample(seed: int = 0, kept: int = 64) -> tuple[np.ndarray, Profile]:
+    """Spiky and flat distributions in texts of their own, and their profile."""
+    rng = np.random.default_rng(seed)
+    rows = [rng.dirichlet(np.full(VOCAB, a), STEPS) for a in np.geomspace(0.005, 0.5, TEXTS)]
+    full = np.sort(np.concatenate(rows), axis=1)[:, ::-1]
+    tail = full[:, kept:]
+    profile = Profile(
+        full[:, :kept].astype(np.float32),
+        tail.sum(axis=1).astype(np.float32),
+        (tail**2).sum(axis=1).astype(np.float32),
+        np.repeat(np.arange(TEXTS), STEPS).astype(np.int32),
+        rng.integers(0, 50, TEXTS * STEPS).astype(np.int32),
+        {"model": "none", "tokenizer_digest": "ab", "vocab_size": VOCAB},
+    )
+    return full, dataclasses.replace(
+        profile, about={**profile.about, "digest": profile_digest(profile)}
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.25, 0.5, 0.9, 0.95])
+@pytest.mark.parametrize("delta", [0.5, 2.0, 5.0])
+def test_rates_and_costs_are_those_of_random_lists(gamma: float, delta: float) -> None:
+    """Averages over 60 lists a step; 4.5 standard errors, plus .001 for the quadrature."""
+    full, profile = sample()
+    rng = np.random.default_rng(1)
+    masses = np.array([(full * (rng.random(full.shape) < gamma)).sum(axis=1) for _ in range(60)])
+    masses = np.clip(masses, 0.0, 1.0)
+    for function, got in ((token_green_rate, profile.green_rate), (token_kl, profile.kl)):
+        drawn = np.asarray(function(masses, delta)).mean(axis=1)
+        error = drawn.std(ddof=1) / np.sqrt(drawn.size)
+        assert abs(float(got(gamma, delta)) - drawn.mean()) < 4.5 * error + 0.001
+
+
+def test_flat_distributions_are_the_plug_in() -> None:
+    steps = 5
+    flat = Profile(
+        np.full((steps, 64), 1e-5, np.float32),
+        np.full(steps, 1 - 64e-5, np.float32),
+        np.full(steps, 1e-5, np.float32),
+        np.zeros(steps, np.int32),
+        np.arange(steps, dtype=np.int32),
+    )
+    ours = evaluate(0.9, 3.0, n_tokens=60, alpha=0.05, signal=flat)
+    theirs = evaluate(0.9, 3.0, n_tokens=60, alpha=0.05)
+    assert ours.kl == pytest.approx(theirs.kl, rel=1e-3)
+    assert ours.power == pytest.approx(theirs.power, abs=1e-3)
+    assert ours.signal == "profile(unnamed)"
+    assert flat.standard_errors(0.9, 3.0) == (np.inf, np.inf)  # one text says nothing of others
+
+
+def test_quadrature_has_the_moments_of_the_beta_law() -> None:
+    a, b = np.array([0.02, 0.5, 3.0, 400.0]), np.array([0.3, 0.5, 1.0, 100.0])
+    x, w = _beta_quadrature(a, b)
+    for power in range(8):  # four nodes are exact to degree seven
+        want = [stats.beta(i, j).moment(power) if power else 1.0 for i, j in zip(a, b, strict=True)]
+        np.testing.assert_allclose((w * x**power).sum(axis=1), want, rtol=1e-9)
+
+
+def test_poisson_binomial_tails() -> None:
+    rng = np.random.default_rng(2)
+    rates = rng.random((3, 9))
+    for k in range(-1, 12):
+        want = [
+            sum(
+                np.prod(np.where(colours, row, 1 - row))
+                for colours in itertools.product((0, 1), repeat=9)
+                if sum(colours) >= k
+            )
+            for row in rates
+        ]
+        np.testing.assert_allclose(_poisson_binomial_tail(rates, k), want, atol=1e-12)
+    same = np.full((1, 300), 0.7)
+    for k in (150, 200, 215, 299):
+        want_one = stats.binom.sf(k - 1, 300, 0.7)
+        assert float(_poisson_binomial_tail(same, k)[0]) == pytest.approx(want_one, abs=1e-12)
+    long = rng.uniform(0.4, 0.9, (1, LONGEST_EXACT + 500))
+    k = int(long.sum() + np.sqrt((long * (1 - long)).sum()))
+    exact = stats.norm.sf((k - 0.5 - long.sum()) / np.sqrt((long * (1 - long)).sum()))
+    assert float(_poisson_binomial_tail(long, k)[0]) == pytest.approx(exact, abs=0.003)
+
+
+def test_power_is_the_share_of_texts_that_are_found() -> None:
+    """Simulated from the distributions themselves: 40,000 texts, 4.5 standard errors and .003."""
+    full, profile = sample()
+    gamma, delta, n, k = 0.8, 3.0, STEPS, 29
+    rng, found = np.random.default_rng(3), 0
+    for _ in range(4_000):
+        y = np.clip((full * (rng.random(full.shape) < gamma)).sum(axis=1), 0.0, 1.0)
+        green = rng.random(y.size) < np.asarray(token_green_rate(y, delta))
+        found += int((green.reshape(TEXTS, n).sum(axis=1) >= k).sum())
+    share = found / 40_000
+    power = profile.power(n, k, gamma, delta)
+    assert power == pytest.approx(share, abs=4.5 * np.sqrt(share / 40_000) + 0.003)
+    assert profile.variance_inflation(200, 0.25, 3.0) > 1.1  # texts differ
+    certain = dataclasses.replace(profile, head=np.zeros_like(profile.head))
+    certain.head[:, 0] = 1.0
+    certain.tail_mass[:] = certain.tail_square[:] = 0.0
+    assert certain.variance_inflation(10, 0.5, 700.0) >= 1.0
+    rate_error, kl_error = profile.standard_errors(gamma, delta)
+    assert 0.0 < rate_error < 0.1
+    assert 0.0 < kl_error < 0.1
+
+
+@pytest.mark.parametrize("edits", [{}, {"edit_rate": 0.05}])
+def test_plans_reach_their_power_on_the_profile(edits: dict[str, Any]) -> None:
+    _, profile = sample()
+    best = plan(n_tokens=60, alpha=0.05, power=0.8, signal=profile, **edits)
+    assert best.power >= 0.8
+    assert best.size <= 0.05
+    assert best.signal == profile.name
+    if not edits:
+        assert profile.power(60, best.critical_count, best.gamma, best.delta) == best.power
+        inflated = evaluate(
+            best.gamma, best.delta, n_tokens=60, alpha=0.05, signal=profile, variance_inflation=3.0
+        )
+        assert inflated.power <= best.power
+
+
+def test_repeats_are_not_counted() -> None:
+    _, profile = sample()
+    looped = dataclasses.replace(profile, ids=np.zeros_like(profile.ids))
+    assert looped.scored_share(2) == pytest.approx(TEXTS / (TEXTS * STEPS))
+    assert 0.8 < profile.scored_share(2) < 1.0
+    assert profile.scored_share(200) > 0.0
+
+
+def test_profiles_come_back_from_their_file(tmp_path: Path) -> None:
+    _, profile = sample()
+    path = tmp_path / "p.npz"
+    save_profile(profile, path)
+    again = load_profile(path)
+    assert again.about == profile.about
+    assert again.name == profile.name == f"profile({profile.about['digest'][:12]})"
+    assert float(again.kl(0.5, 2.0)) == float(profile.kl(0.5, 2.0))
+    content = path.read_bytes()
+    for broken in (b"", b"PK", content[: len(content) // 2], b"no profile"):
+        path.write_bytes(broken)
+        with pytest.raises(FileProblem, match="not a profile, or is cut off"):
+            load_profile(path)
+    with pytest.raises(FileProblem, match="cannot read"):
+        load_profile(tmp_path / "none.npz")
+    with pytest.raises(FileProblem, match="cannot read"):
+        load_profile(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "is not a profile"),
+        ({"version": 2}, "has version 2; this powermark reads up to 1"),
+        ({"version": "1"}, "is not a profile"),
+        ({"temperature": 0.7}, "was changed after it was written"),
+    ],
+)
+def test_changed_profiles_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    _, profile = sample()
+    path = tmp_path / "p.npz"
+    save_profile(profile, path)
+    with np.load(path) as found:
+        arrays = dict(found)
+    arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | change))
+    np.savez(path, **arrays)
+    with pytest.raises(FileProblem, match=message):
+        load_profile(path)
+
+
+def test_shapes_are_checked() -> None:
+    _, profile = sample()
+    with pytest.raises(InvalidInput, match="for each step"):
+        dataclasses.replace(profile, text=profile.text[:-1])
