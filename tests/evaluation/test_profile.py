@@ -1,5 +1,6 @@
 """Recording a profile with a small random model, and planning with it from the command line."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -42,8 +43,10 @@ def test_batches_and_nothing_written(model: LanguageModel) -> None:
     assert found.about["steps"] == found.ids.size
     with pytest.raises(Infeasible, match="wrote nothing"):
         record_profile(model, [], n_tokens=4)
-    assert Recorder().to_dict() == {}
-    Recorder().validate()
+    recorder = Recorder()
+    assert recorder.to_dict() == {}
+    recorder.validate()
+    assert copy.deepcopy(recorder) is recorder  # what generate() copies must still be ours
 
 
 def test_profiles_from_the_command_line(run: Run, folder: Path, tmp_path: Path) -> None:

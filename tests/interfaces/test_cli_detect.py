@@ -243,6 +243,10 @@ def test_stdin_and_ids(
     path.write_text("1 2 3")
     bare = given[:-2]
     assert "special tokens count" in run("detect", *bare, "--ids", str(path))[2]
+    free = str(tmp_path / "free.json")  # tied to no tokenizer: there is nothing to say
+    run("spec", "new", free, "--gamma", ".5", "--delta", "2", "--vocab-size", "600")
+    options = ("--spec", free, "--key", given[3], "--alpha", ".01", "--ids", str(path))
+    assert run("detect", *options)[::2] == (0, "")
 
 
 def test_one_bad_text_does_not_stop_the_rest(
