@@ -43,7 +43,7 @@ bench: $(READY)  ## speeds that are promised
 
 browser: $(READY)  ## the HTML report in a real Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
-	pytest -q browser
+	python -m pytest -q browser
 
 docs: $(READY)  ## regenerate what the docs show of real output
 	cog -r -I docs README.md docs/cli.md
