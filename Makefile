@@ -37,9 +37,9 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs
 	cog --check -I docs README.md docs/cli.md
 
 bench: $(READY)  ## speeds that are promised
-	python -m benchmarks.plan
-	python -m benchmarks.embed
-	python -m benchmarks.detect
+	@status=0; for part in plan embed detect; do \
+	  python -m benchmarks.$$part || status=1; \
+	done; exit $$status
 
 browser: $(READY)  ## the HTML report in a real Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
