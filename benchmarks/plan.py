@@ -1,9 +1,9 @@
 """How long a plan takes, and how soon the command line answers.
 
 Run with ``make bench``. Of each plan the fastest of several runs counts, as other work on the
-machine only ever adds time. Promised: at most 50 ms for a closed-form plan up to n = 10,000, at most
-0.5 s for ``powermark --help``. The floor beside the plans is two vectorised inverse Beta functions
-over all critical counts of n = 10,000, which is what a plain comparison of every design would cost.
+machine only ever adds time. Promised: at most 50 ms for a closed-form plan up to n = 10,000, at
+most 0.5 s for ``powermark --help``. The floor beside the plans is two vectorised inverse Beta
+functions over all critical counts of n = 10,000, what comparing every design plainly would cost.
 """
 
 from __future__ import annotations
