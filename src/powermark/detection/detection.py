@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
@@ -178,8 +178,6 @@ class Detector:
             normalise="yes" if normalise_text else None,
         )
         self.power_at = lru_cache(maxsize=None)(self._power_at)  # by the number of counted tokens
-        self._needed: int | None = None
-        self._needed_known = False
 
     def detect(self, text: str | ArrayLike, *, prompt: str | ArrayLike | None = None) -> Detection:
         """Return what is found in one text, or in its token ids."""
@@ -257,21 +255,16 @@ class Detector:
             reached += int((np.cumsum(steps, axis=1).max(axis=1) >= -np.log(level)).sum())
         return reached / _DRAWS
 
-    @property
+    @cached_property
     def tokens_needed(self) -> int | None:
         """Counted tokens with which the count finds four marked texts in five; None for others."""
         if self.detector != "count":
             return None
-        if not self._needed_known:
-            level = self.alpha / len(self._schemes)
-            try:
-                self._needed = required_length(
-                    self.spec.gamma, self.gamma_prime, level, ENOUGH_POWER
-                )
-            except (Infeasible, InvalidInput):
-                self._needed = None
-            self._needed_known = True
-        return self._needed
+        level = self.alpha / len(self._schemes)
+        try:
+            return required_length(self.spec.gamma, self.gamma_prime, level, ENOUGH_POWER)
+        except (Infeasible, InvalidInput):
+            return None
 
     def _report(self, batches: dict[str, Scores]) -> list[Detection]:
         """Judge every text under the key with the least p-value."""

@@ -36,11 +36,25 @@ def states(ids, present, offsets, prompts, h, special):
     return found
 
 
+@njit
+def _is_new(stamps, kept_seeds, kept_tokens, stamp, seed, token):
+    """Add a pair to an open-addressing set, of which the slots with this stamp are in use."""
+    last = np.uint64(stamps.shape[0] - 1)
+    key = (seed ^ np.uint64(token)) * _MIX
+    slot = (key ^ (key >> _SHIFT)) & last
+    while stamps[slot] == stamp:
+        if kept_seeds[slot] == seed and kept_tokens[slot] == token:
+            return False
+        slot = (slot + np.uint64(1)) & last
+    stamps[slot], kept_seeds[slot], kept_tokens[slot] = stamp, seed, token
+    return True
+
+
 @njit(cache=True)
 def mark_repeats(found, positions, offsets, seeds, tokens):
     """Turn SCORED into REPEATED where a text has drawn the same (seed, token) before.
 
-    One open-addressing table serves all texts: a slot counts only if its stamp is this text's.
+    One set serves all texts: a slot counts only if its stamp is this text's.
     """
     size = 2
     for text in range(offsets.shape[0] - 1):
@@ -48,20 +62,12 @@ def mark_repeats(found, positions, offsets, seeds, tokens):
             size *= 2
     stamps = np.full(size, -1, np.int64)
     kept_seeds, kept_tokens = np.empty(size, np.uint64), np.empty(size, np.uint32)
-    last = np.uint64(size - 1)
     text = 0
     for i in range(positions.shape[0]):
         while positions[i] >= offsets[text + 1]:
             text += 1
-        key = (seeds[i] ^ np.uint64(tokens[i])) * _MIX
-        slot = (key ^ (key >> _SHIFT)) & last
-        while stamps[slot] == text:
-            if kept_seeds[slot] == seeds[i] and kept_tokens[slot] == tokens[i]:
-                found[positions[i]] = REPEATED
-                break
-            slot = (slot + np.uint64(1)) & last
-        else:
-            stamps[slot], kept_seeds[slot], kept_tokens[slot] = text, seeds[i], tokens[i]
+        if not _is_new(stamps, kept_seeds, kept_tokens, text, seeds[i], tokens[i]):
+            found[positions[i]] = REPEATED
 
 
 @njit(cache=True)
@@ -219,16 +225,6 @@ def grown_pairs(pairs, at_least):
 def add_pairs(used, kept_seeds, kept_tokens, seeds, tokens):
     """Add pairs to the set; says of each whether it was new."""
     fresh = np.empty(seeds.shape[0], np.bool_)
-    last = np.uint64(used.shape[0] - 1)
     for i in range(seeds.shape[0]):
-        key = (seeds[i] ^ np.uint64(tokens[i])) * _MIX
-        slot = (key ^ (key >> _SHIFT)) & last
-        fresh[i] = True
-        while used[slot]:
-            if kept_seeds[slot] == seeds[i] and kept_tokens[slot] == tokens[i]:
-                fresh[i] = False
-                break
-            slot = (slot + np.uint64(1)) & last
-        if fresh[i]:
-            used[slot], kept_seeds[slot], kept_tokens[slot] = True, seeds[i], tokens[i]
+        fresh[i] = _is_new(used, kept_seeds, kept_tokens, True, seeds[i], tokens[i])
     return fresh

@@ -17,13 +17,13 @@ _COMPARED = 1_000  # ids that are matched one by one
 _WORD = re.compile(r"\w+")
 
 
-def valid(text: str) -> str:
+def valid(text: str, name: str = "the text") -> str:
     """Return a text as it is; one that is no Unicode (half a surrogate pair) is refused."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"the text holds a character that is not Unicode, at {error.start}."
+            f"{name} holds characters that are not Unicode, at {error.start}."
         ) from None
     return text
 

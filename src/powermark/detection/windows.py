@@ -150,7 +150,10 @@ class WindowTest:
 
     def p_safe(self, statistic: ArrayLike) -> Array:
         """An upper limit of the p-value that all but one simulated null in a thousand respect."""
-        above = self._above(statistic)
+        return self._limit(self._above(statistic))
+
+    def _limit(self, above: Array) -> Array:
+        """Upper confidence limit of the p-value of a statistic with so many draws above it."""
         rest = np.maximum(self.null.size - above, 1e-9)
         return np.where(rest < 1.0, 1.0, special.betaincinv(above + 1.0, rest, 1.0 - _DOUBT))
 
@@ -183,11 +186,8 @@ class WindowTest:
         a = float(open_unit("alpha", alpha))
         if not self.supports(a):
             return self._bounded_threshold(a)
-        ranks = np.arange(self.null.size + 1.0)
-        limits = special.betaincinv(
-            ranks[:-1] + 1.0, self.null.size - ranks[:-1], 1.0 - _DOUBT
-        )  # of a text with so many draws above it
-        allowed = int(np.searchsorted(limits, a, side="right")) - 1
+        ranks = np.arange(np.ceil(a * self.null.size) + 1.0)  # a limit is above rank / draws
+        allowed = int(np.searchsorted(self._limit(ranks), a, side="right")) - 1
         value = float(self.null[max(self.null.size - 1 - allowed, 0)])
         exists = value < self._top * (1.0 - 1e-12)
         side: Literal["left", "right"] = "right" if exists else "left"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from powermark.watermark.greenlist import Pm1
-from powermark.watermark.hashing import FIRST, INITIAL, SECOND, THIRD
+from powermark.watermark.hashing import FIRST, INITIAL, SECOND, THIRD, sip_rounds
 
 
 def green_masks(scheme: Pm1, contexts: Tensor) -> Tensor:
@@ -39,25 +39,12 @@ def siphash(key: tuple[int, int], contexts: Tensor) -> Tensor:
     v = [torch.full_like(tail, _signed(i ^ k, 64)) for i, k in zip(INITIAL, key * 2, strict=True)]
     for word in words:
         v[3] = v[3] ^ word
-        v = _round(_round(v))
+        v = sip_rounds(v, 2, _rotate)
         v[0] = v[0] ^ word
     v[2] = v[2] ^ 0xFF
-    v = _round(_round(_round(_round(v))))
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
-
-
-def _round(v: list[Tensor]) -> list[Tensor]:
-    a, b, c, d = v
-    a = a + b
-    b = _rotate(b, 13) ^ a
-    a = _rotate(a, 32)
-    c = c + d
-    d = _rotate(d, 16) ^ c
-    a = a + d
-    d = _rotate(d, 21) ^ a
-    c = c + b
-    b = _rotate(b, 17) ^ c
-    return [a, b, _rotate(c, 32), d]
+    v = sip_rounds(v, 4, _rotate)
+    seeds: Tensor = v[0] ^ v[1] ^ v[2] ^ v[3]
+    return seeds
 
 
 def _rotate(x: Tensor, bits: int) -> Tensor:

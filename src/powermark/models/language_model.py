@@ -99,7 +99,8 @@ class LanguageModel:
         if seed is not None:
             in_interval("seed", seed, 0, 2**63, closed="low")
         ids = [self.encode(prompt) for prompt in prompts]
-        self._check_length(max(map(len, ids), default=0) + n_tokens)
+        width = max(map(len, ids), default=0)
+        self._check_length(width + n_tokens)
         sampling: dict[str, Any] = {"do_sample": False}
         if temperature > 0:
             sampling = {
@@ -110,7 +111,6 @@ class LanguageModel:
             }
         pads = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
         pad = next(token for token in pads if token is not None)
-        width = max(map(len, ids), default=0)
         with torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(secrets.randbits(63) if seed is None else seed)
             output = self.model.generate(

@@ -11,6 +11,9 @@ same bits fast. The definition is frozen: what ``pm1`` means never changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -56,26 +59,28 @@ def siphash(key: tuple[int, int], contexts: ArrayLike) -> Seeds:
     ]
     for word in words:
         v[3] = v[3] ^ word
-        v = _round(_round(v))
+        v = sip_rounds(v, 2, _rotate)
         v[0] = v[0] ^ word
     v[2] = v[2] ^ np.uint64(0xFF)
-    v = _round(_round(_round(_round(v))))
+    v = sip_rounds(v, 4, _rotate)
     return np.asarray(v[0] ^ v[1] ^ v[2] ^ v[3])
 
 
-def _round(v: list[Seeds]) -> list[Seeds]:
-    """One SipRound: additions, rotations and exclusive ors on four 64-bit lanes."""
+def sip_rounds(v: list[Any], times: int, rotate: Callable[[Any, int], Any]) -> list[Any]:
+    """SipRounds: additions, rotations and exclusive ors on four 64-bit lanes, arrays or tensors."""
     a, b, c, d = v
-    a = a + b
-    b = _rotate(b, 13) ^ a
-    a = _rotate(a, 32)
-    c = c + d
-    d = _rotate(d, 16) ^ c
-    a = a + d
-    d = _rotate(d, 21) ^ a
-    c = c + b
-    b = _rotate(b, 17) ^ c
-    return [a, b, _rotate(c, 32), d]
+    for _ in range(times):
+        a = a + b
+        b = rotate(b, 13) ^ a
+        a = rotate(a, 32)
+        c = c + d
+        d = rotate(d, 16) ^ c
+        a = a + d
+        d = rotate(d, 21) ^ a
+        c = c + b
+        b = rotate(b, 17) ^ c
+        c = rotate(c, 32)
+    return [a, b, c, d]
 
 
 def _rotate(x: Seeds, bits: int) -> Seeds:

@@ -137,10 +137,9 @@ def _keys(mark: WatermarkSpec, key: Path | None, keys: Path | None) -> Any:
 
 def load_named_tokenizer(model: str | None) -> Any:
     """Return the tokenizer of a model, of the embedded one by default."""
-    from powermark.models.catalog import DEFAULT_MODEL
     from powermark.models.language_model import load_tokenizer
 
-    return load_tokenizer(model or DEFAULT_MODEL)
+    return load_tokenizer(options.named_model(model))
 
 
 def _one(

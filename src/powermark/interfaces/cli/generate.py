@@ -71,7 +71,7 @@ def generate_command(
     if seed is not None and seed < 0:
         raise InvalidInput(f"--seed must be 0 or more; got {seed}.")
     seed = _first_seed(output) if seed is None else seed
-    name = model or _default_model()
+    name = options.named_model(model)
     line = signature(
         "generate",
         model=name,
@@ -146,12 +146,6 @@ class _Mark:
         )
 
 
-def _default_model() -> str:
-    from powermark.models.catalog import DEFAULT_MODEL
-
-    return DEFAULT_MODEL
-
-
 def _write_texts(
     name: str,
     texts: list[str],
@@ -214,12 +208,14 @@ def _batch_seed(seed: int, first: int) -> int:
 
 def read_prompts(prompt: str | None, path: Path | None) -> list[str]:
     """Return the prompt, or those of a file."""
+    from powermark.detection.text import valid
+
     if (prompt is None) == (path is None):
         raise InvalidInput("give either a prompt or --prompts FILE (- for stdin).")
     if prompt is not None:
-        return [_valid(prompt, "the prompt")]
+        return [valid(prompt, "the prompt")]
     try:
-        content = sys.stdin.read() if str(path) == "-" else _text(Path(str(path)))
+        content = sys.stdin.read() if str(path) == "-" else Path(str(path)).read_text("utf-8-sig")
     except OSError as error:
         raise FileProblem(f"cannot read {str(path)!r}: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -227,17 +223,13 @@ def read_prompts(prompt: str | None, path: Path | None) -> list[str]:
     lines = [(n, line) for n, line in enumerate(content.split("\n"), 1) if line.strip()]
     if not lines:
         raise InvalidInput(f"{str(path)!r} holds no prompts.")
-    return [_one(line.rstrip("\r"), number) for number, line in lines]
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig")
+    return [valid(_one(line.rstrip("\r"), number), f"line {number}") for number, line in lines]
 
 
 def _one(line: str, number: int) -> str:
     """Return the prompt of a line: the line itself, or a JSON object's."""
     if not line.startswith("{"):
-        return _valid(line, f"line {number}")
+        return line
     try:
         found = json.loads(line).get("prompt")
     except (ValueError, RecursionError):
@@ -247,15 +239,7 @@ def _one(line: str, number: int) -> str:
         ) from None
     if not isinstance(found, str):
         raise InvalidInput(f'line {number} has no text "prompt".')
-    return _valid(found, f"line {number}")
-
-
-def _valid(prompt: str, where: str) -> str:
-    try:
-        prompt.encode()
-    except UnicodeEncodeError:
-        raise InvalidInput(f"{where} holds characters that are not Unicode.") from None
-    return prompt
+    return found
 
 
 def _first_seed(path: Path | None) -> int:

@@ -90,6 +90,13 @@ def signal_model(
     return BetaMixture(weights, concentrations)
 
 
+def named_model(model: str | None) -> str:
+    """Return the model's name, of the embedded one by default."""
+    from powermark.models.catalog import DEFAULT_MODEL
+
+    return model or DEFAULT_MODEL
+
+
 def vocabulary(
     model: str | None, vocab_size: int | None, *, exact: bool = True
 ) -> tuple[int, str | None]:
@@ -108,4 +115,4 @@ def vocabulary(
     if vocab_size is not None and (vocab_size < size or (exact and vocab_size != size)):
         least = "" if exact else "at least "
         raise InvalidInput(f"--vocab-size must be {least}{size} for {model}; got {vocab_size}.")
-    return vocab_size or len(tokenizer), digest_of(tokenizer)
+    return vocab_size or size, digest_of(tokenizer)

@@ -64,6 +64,8 @@ def plan_command(
     size, digest = (vocab_size, None) if output is None else options.vocabulary(model, vocab_size)
     for_signal = size if output is None or signal == "dirichlet" else None
     model_signal = options.signal_model(signal, for_signal, concentration, mixture, profile)
+    if output is not None:
+        _check_profile(model_signal, size, digest)
     found = plan(
         n_tokens=n_tokens,
         alpha=alpha,
@@ -81,7 +83,6 @@ def plan_command(
         variance_inflation=variance_inflation,
     )
     if output is not None:
-        _check_profile(model_signal, size, digest)
         _write_spec(found, output, size, digest, key)
     print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
 
@@ -90,9 +91,8 @@ def _check_profile(signal: SignalModel, vocab_size: int | None, digest: str | No
     """Refuse a profile of another tokenizer than the spec's."""
     about = getattr(signal, "about", {})
     theirs = about.get("tokenizer_digest", digest)
-    if (digest is not None and theirs != digest) or about.get(
-        "vocab_size", vocab_size
-    ) != vocab_size:
+    other_size = about.get("vocab_size", vocab_size) != vocab_size
+    if other_size or (digest is not None and theirs != digest):
         raise SpecMismatch(
             f"the profile is of {about.get('model')!r}, whose tokenizer is not the spec's.",
             hint="record a profile of the model that the spec is for.",

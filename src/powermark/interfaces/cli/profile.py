@@ -47,10 +47,9 @@ def profile_command(
     from powermark.evaluation.profile import record_profile
     from powermark.interfaces.cli.generate import read_prompts
     from powermark.models import load_model
-    from powermark.models.catalog import DEFAULT_MODEL
 
     given = [""] * texts if prompts is None else read_prompts(None, prompts)[:texts]
-    language_model = load_model(model or DEFAULT_MODEL)
+    language_model = load_model(options.named_model(model))
     with Progress(
         console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
     ) as bar:
