@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from powermark.calibration.edits import Edits
     from powermark.calibration.frontier import branch_intersection, frontier
     from powermark.calibration.plan import Plan, plan
-    from powermark.calibration.signal import BetaMixture, Dirichlet, PlugIn, SignalModel
+    from powermark.calibration.profile import Profile
+    from powermark.calibration.profile_file import load_profile
+    from powermark.calibration.signal import (
+        BetaMixture,
+        Dirichlet,
+        PlugIn,
+        SignalModel,
+        TopicMixture,
+    )
     from powermark.errors import (
         FileProblem,
         Infeasible,
@@ -46,11 +54,13 @@ __all__ = [
     "Plan",
     "PlugIn",
     "PowermarkError",
+    "Profile",
     "SecretKey",
     "SignalModel",
     "SpecCorrupt",
     "SpecMismatch",
     "SpecTooNew",
+    "TopicMixture",
     "WatermarkSpec",
     "__version__",
     "branch_intersection",
@@ -58,6 +68,7 @@ __all__ = [
     "frontier",
     "load_key",
     "load_model",
+    "load_profile",
     "load_ring",
     "new_key",
     "plan",
@@ -68,7 +79,15 @@ _HOME = {
     "powermark.calibration.edits": ("Edits",),
     "powermark.calibration.frontier": ("branch_intersection", "frontier"),
     "powermark.calibration.plan": ("Plan", "plan"),
-    "powermark.calibration.signal": ("BetaMixture", "Dirichlet", "PlugIn", "SignalModel"),
+    "powermark.calibration.profile": ("Profile",),
+    "powermark.calibration.profile_file": ("load_profile",),
+    "powermark.calibration.signal": (
+        "BetaMixture",
+        "Dirichlet",
+        "PlugIn",
+        "SignalModel",
+        "TopicMixture",
+    ),
     "powermark.errors": (
         "FileProblem",
         "Infeasible",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from powermark.interfaces.cli.records import Records
+from powermark.evaluation.records import Records
 from powermark.models import LanguageModel
 from powermark.watermark.keys import PREFIX, save_hash_key
 from tests.interfaces.test_cli import Run, run
@@ -130,7 +130,7 @@ def test_wrong_prompt_files_and_missing_specs(
     for content, message in (
         (b"\n \n", "holds no prompts"),
         (b"\xff\xfe", "is not UTF-8"),
-        (b'ok\n{"text": "x"}\n', 'line 2 has no text "prompt"'),
+        (b'ok\n{"other": "x"}\n', 'line 2 has no text "prompt"'),
         (b"ok\n{broken\n", "line 2 begins like JSON and is none"),
         (b'{"prompt": "\\ud800"}\n', "characters that are not Unicode"),
     ):

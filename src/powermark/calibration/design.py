@@ -30,7 +30,9 @@ class Design:
     ``size`` and ``power`` are those of the test that really runs: reject when at least
     ``critical_count`` of ``n_tokens`` scored tokens are green. ``normal_power`` is what the
     paper's Eq. (1) says of the same design. ``efficiency`` is measured at the level the test
-    really has, where that is above ``alpha``.
+    really has, where that is above ``alpha``. ``profile`` says which model, settings and sample the
+    numbers are from, where they are from one, and ``standard_errors`` how far the sample's size
+    lets them be off.
     """
 
     gamma: float
@@ -53,6 +55,8 @@ class Design:
     variance_inflation: float
     test: Test
     signal: str
+    profile: dict[str, Any] | None
+    standard_errors: dict[str, float] | None
     signature: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,6 +155,8 @@ def evaluate(
         variance_inflation=c,
         test=test,
         signal=signal.name,
+        profile=signal.origin or None,
+        standard_errors=signal.standard_errors(n, k, gamma, delta),
         signature=signature(
             "design",
             test="binom" if test == "exact" else "z",
@@ -182,15 +188,16 @@ def powers(
     """
     rate, own = float(signal.green_rate(gamma, delta)), signal.variance_inflation(n, gamma, delta)
     most = 1.0 + 0.999999 * (n - 1)
-    own = max(own, 1.0)
-    inflations = {min(own, most), min(own + variance_inflation - 1.0, most)}
+    c = min(max(own, 1.0) + variance_inflation - 1.0, most)
     clean = signal.power(n, k, gamma, delta)
     if variance_inflation > 1.0:
-        clean = min(clean, float(beta_binomial_power(n, k, rate, max(inflations))))
+        clean = min(clean, float(beta_binomial_power(n, k, rate, c)))
     attacked = clean
     if edits:
-        attacked = min(edits.attacked_power(n, k, gamma, rate, c) for c in inflations)
-    return clean, attacked, max(inflations)
+        attacked = signal.attacked_power(edits, n, k, gamma, delta)
+        if variance_inflation > 1.0:
+            attacked = min(attacked, edits.attacked_power(n, k, gamma, rate, c))
+    return clean, attacked, c
 
 
 def edit_parts(edits: Edits) -> dict[str, float | None]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from powermark.calibration.counts import edited_tail, poisson_binomial_tail
 from powermark.checks import Array, count, in_interval
 from powermark.errors import InvalidInput
 from powermark.theory.power import beta_binomial_power, binomial_tail
@@ -27,6 +28,7 @@ from powermark.theory.power import beta_binomial_power, binomial_tail
 # on human text hangs on the key; with two hardly more than chance allows, and each further one only
 # makes marks more fragile (docs/decisions.md, `powermark audit`).
 CONTEXT_WIDTH = 2
+_SHORT = 100  # tokens; above, the two moments are as good (docs/decisions.md) and quicker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +66,13 @@ class Edits:
     ) -> float:
         """P(S >= critical_count) for the edited text; c inflates the marked part's variance.
 
-        A fixed share of independent tokens is a sum of two binomials, and exact. Otherwise the
-        number of survivors or the rate of a text is random, and S gets a beta-binomial law with
-        its exact mean and variance.
+        Exact for independent tokens that a fixed share of survives (a sum of two binomials), or
+        where a text is short. Otherwise S gets a beta-binomial law with its exact mean and
+        variance.
         """
+        if self.edit_rate is not None and c == 1.0 and n_tokens <= _SHORT:
+            rates = np.full((1, n_tokens), gamma_prime)
+            return float(self.tail(rates, int(critical_count), gamma)[0])
         if self.edit_rate is None and c == 1.0:
             marked = self._surviving_count(n_tokens)
             greens, weights = _binomial_window(n_tokens - marked, gamma)
@@ -80,6 +85,18 @@ class Edits:
         inflation = self._variance(n, gamma, gamma_prime, c) / binomial if binomial > 0.0 else 1.0
         inflation = min(max(inflation, 1.0), 1.0 + 0.999 * (n - 1))
         return float(beta_binomial_power(n, critical_count, rate, inflation))
+
+    def tail(self, rates: Array, k: int, gamma: float) -> Array:
+        """P(S >= k) for edited texts whose tokens have these green rates; (texts, n) -> (texts,).
+
+        Where the share that survives is fixed, the survivors are the first tokens.
+        """
+        if self.edit_rate is not None:
+            return edited_tail(
+                rates, k, gamma=gamma, edit_rate=self.edit_rate, context_width=self.context_width
+            )
+        marked = self._surviving_count(rates.shape[1])
+        return poisson_binomial_tail(np.where(np.arange(rates.shape[1]) < marked, rates, gamma), k)
 
     def _variance(self, n: int, gamma: float, gamma_prime: float, c: float) -> float:
         """Var(S) by the law of total variance, with M of the n positions surviving.

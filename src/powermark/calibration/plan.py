@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from powermark.calibration import authors
 from powermark.calibration.design import Design, edit_parts, evaluate, table
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.request import Answer, Method, Request
 from powermark.calibration.signal import PlugIn, SignalModel
+from powermark.checks import positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
 from powermark.theory.bounds import gamma_star
@@ -17,6 +21,7 @@ from powermark.theory.distortion import gamma_roots, gamma_zero, kl_divergence
 from powermark.theory.required_length import required_length
 
 _TARGETS = (0.5, 0.8, 0.95, 0.99)
+PRECISION = 0.03
 _SHORT = {
     "n_tokens": "n",
     "alpha": "a",
@@ -84,6 +89,7 @@ def plan(
     attacked_power: float | None = None,
     context_width: int = CONTEXT_WIDTH,
     variance_inflation: float = 1.0,
+    precision: float = PRECISION,
 ) -> Plan:
     """Solve for the one of ``n_tokens, alpha, power, kl`` that is left out, with the best design.
 
@@ -117,6 +123,8 @@ def plan(
         Tokens that seed a green list; matters for edits.
     variance_inflation
         Overdispersion c of green counts.
+    precision
+        How far a profile may leave the power uncertain (95 %) before the plan warns of it.
 
     Examples
     --------
@@ -139,6 +147,7 @@ def plan(
         edits=edits,
         attacked_power=attacked_power,
         variance_inflation=variance_inflation,
+        precision=float(positive("precision", precision)),
     )
     request.check()
     return _authors_plan(request) if method == "authors" else _report(request, request.solve())
@@ -198,25 +207,46 @@ def _report(request: Request, answer: Answer, points: tuple[Design, ...] = ()) -
         gamma_l=float(low),
         gamma_h=float(high),
         tokens_needed={f"{power:g}": _tokens(design, power) for power in _TARGETS},
-        warnings=(*answer.notes, *_warnings(design)),
+        warnings=(*answer.notes, *_warnings(design, request.precision)),
         points=points,
     )
 
 
+def _doubts(design: Design, profile: dict[str, Any], precision: float) -> list[str]:
+    """Say how sure the power is that a profile foretells, where that is less than was asked."""
+    texts, steps = int(profile.get("texts", 1)), int(profile.get("steps", 1))
+    if design.standard_errors is None:
+        return ["the profile is of one text, which says nothing about others: record more of them."]
+    error = 1.96 * design.standard_errors["power"]
+    if error <= precision:
+        return []
+    needed = int(np.ceil(texts * (error / precision) ** 2))
+    return [
+        f"the profile's {texts} texts leave the power uncertain by {error:.3f}; for {precision:g} "
+        f"record {needed} texts, about {-(-needed * steps // texts):,} positions."
+    ]
+
+
 def _tokens(design: Design, power: float) -> int | None:
-    """First length with this power, under the design's inflation c and without any."""
+    """First length with this power, under the design's inflation c and without any.
+
+    Not more than the design's own length where that has the power: a profile's law is finer.
+    """
     laws = {1.0, design.variance_inflation}
     try:
-        return max(
+        length = max(
             required_length(design.gamma, design.gamma_prime, design.alpha, power, c) for c in laws
         )
     except Infeasible:
         return None
+    return min(length, design.n_tokens) if design.power >= power else length
 
 
-def _warnings(design: Design) -> tuple[str, ...]:
+def _warnings(design: Design, precision: float) -> tuple[str, ...]:
     """Say what a reader of the numbers must know."""
     notes = []
+    if design.profile is not None:
+        notes += _doubts(design, design.profile, precision)
     if design.size > design.alpha:
         notes.append(
             f"the z-test has exact size {design.size:.4f}, which exceeds alpha = {design.alpha:g}: "

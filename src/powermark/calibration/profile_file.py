@@ -15,7 +15,7 @@ from powermark.errors import FileProblem
 from powermark.files import write_file
 
 FORMAT, VERSION = "powermark-profile", 1
-_ARRAYS = ("head", "tail_mass", "tail_square", "text", "ids")
+_ARRAYS = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
 
 
 def save_profile(profile: Profile, path: Path) -> None:
@@ -27,8 +27,8 @@ def save_profile(profile: Profile, path: Path) -> None:
     write_file(path, content.getvalue())
 
 
-def load_profile(path: Path) -> Profile:
-    """Read a profile; what is cut off, changed or of a newer version is refused."""
+def load_profile(path: Path, *, unfinished: bool = False) -> Profile:
+    """Read a profile; what is cut off, changed, of a newer version or not finished is refused."""
     hint = "make it with `powermark profile`"
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
@@ -50,6 +50,11 @@ def load_profile(path: Path) -> Profile:
     profile = Profile(**arrays, about=about)
     if about.get("digest") != profile_digest(profile):
         raise FileProblem(f"{str(path)!r} was changed after it was written.", hint=hint)
+    if "next" in about and not unfinished:
+        raise FileProblem(
+            f"{str(path)!r} is an unfinished profile.",
+            hint="run the command that began it once more; it goes on where it stopped.",
+        )
     return profile
 
 

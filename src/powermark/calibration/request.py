@@ -47,6 +47,7 @@ class Request:
     edits: Edits
     attacked_power: float | None
     variance_inflation: float
+    precision: float
 
     def check(self) -> None:
         """Refuse what is out of its domain or contradicts itself, and a KL no gamma allows."""

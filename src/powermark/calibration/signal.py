@@ -3,7 +3,7 @@
 By the token lemma everything follows from the law of the green mass y of a next-token
 distribution. The paper offers two laws: y = gamma (``PlugIn``) and the Beta law of a Dirichlet
 prior (``Dirichlet``). ``BetaMixture`` covers its remark on richer priors: steps of different
-concentration, drawn independently.
+concentration, drawn independently; ``TopicMixture`` makes the steps of a text alike.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize
+from scipy import optimize, special
 
+from powermark.calibration.edits import Edits
+from powermark.calibration.green_mass import GreenMass
 from powermark.checks import Array, in_interval, logit_bias, open_unit, positive
 from powermark.errors import InvalidInput
 from powermark.theory.beta import beta_expectation
 from powermark.theory.distortion import delta_from_kl, kl_divergence, token_kl
 from powermark.theory.green_rate import delta_from_gamma_prime, gamma_prime, token_green_rate
-from powermark.theory.power import beta_binomial_power
+from powermark.theory.power import beta_binomial_power, binomial_tail
 
+_TEXTS = 4096  # points at which the shares of topics in a text are taken
 MAX_DELTA = 50.0  # a bias of e^50 is a hard mark; plans look no further
 
 
@@ -33,6 +37,17 @@ class SignalModel(ABC):
     @abstractmethod
     def name(self) -> str:
         """Short name with its parameters, as it stands in signatures."""
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Where the signal was recorded; nothing for a law that was assumed."""
+        return {}
+
+    def standard_errors(
+        self, n_tokens: int, critical_count: float, gamma: float, delta: float
+    ) -> dict[str, float] | None:
+        """Errors of gamma_prime, kl and power that a sample's size leaves; None without one."""
+        return None
 
     @abstractmethod
     def green_rate(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
@@ -51,6 +66,16 @@ class SignalModel(ABC):
         c = min(self.variance_inflation(n_tokens, gamma, delta), 1.0 + 0.999999 * (n_tokens - 1))
         rate = float(self.green_rate(gamma, delta))
         return float(beta_binomial_power(n_tokens, critical_count, rate, max(c, 1.0)))
+
+    def attacked_power(
+        self, edits: Edits, n_tokens: int, critical_count: float, gamma: float, delta: float
+    ) -> float:
+        """P(S >= critical_count) in marked text after edits."""
+        rate, c = (
+            float(self.green_rate(gamma, delta)),
+            self.variance_inflation(n_tokens, gamma, delta),
+        )
+        return edits.attacked_power(n_tokens, critical_count, gamma, rate, max(c, 1.0))
 
     def delta_for_rate(self, gamma: float, rate: float) -> float:
         """Return the bias that gives this green rate; inf if none up to MAX_DELTA does."""
@@ -150,22 +175,132 @@ class BetaMixture(SignalModel):
 
 @dataclass(frozen=True, init=False)
 class Dirichlet(BetaMixture):
-    """The paper's prior, Assumption 3.4: next-token distributions from Dir(concentration, ...).
+    """The paper's prior, Assumption 3.4: next-token distributions from Dir(concentration).
 
     Exact for a finite vocabulary: y is Beta(gamma A, (1-gamma) A) with A = vocab_size *
     concentration. The paper has concentration 1, which no real model comes near.
+
+    With a concentration for each token (the paper's general case, Appendix A.4), the green tokens'
+    share u of their sum A is random too, a green mass like any other, and y is
+    Beta(u A, (1-u) A).
     """
 
     vocab_size: int = 0
-    concentration: float = 1.0
+    concentration: float | tuple[float, ...] = 1.0
 
-    def __init__(self, vocab_size: int, concentration: float = 1.0) -> None:
+    def __init__(self, vocab_size: int, concentration: ArrayLike = 1.0) -> None:
         in_interval("vocab_size", vocab_size, 2, np.inf, closed="low")
-        total = float(vocab_size * positive("concentration", concentration))
+        each = positive("concentration", concentration)
+        if each.ndim > 1 or (each.ndim == 1 and each.size != vocab_size):
+            raise InvalidInput(
+                f"concentration must be one number or {vocab_size}; got shape {each.shape}."
+            )
+        total = float(each.sum() if each.ndim else vocab_size * each)
         super().__init__(weights=(1.0,), concentrations=(total,))
         object.__setattr__(self, "vocab_size", vocab_size)
-        object.__setattr__(self, "concentration", concentration)
+        object.__setattr__(
+            self, "concentration", tuple(each.tolist()) if each.ndim else float(each)
+        )
+        if each.ndim:
+            shares = np.sort(each / total)[::-1]
+            head, tail = shares[None, :64], shares[None, 64:]
+            mass = GreenMass(head, tail.sum(axis=1), (tail**2).sum(axis=1))
+            object.__setattr__(self, "_shares", mass.nodes)
 
     @property
     def name(self) -> str:
-        return f"dirichlet(V={self.vocab_size},a={self.concentration:.4g})"
+        a = self.concentration
+        shown = f"{a:.4g}" if isinstance(a, float) else f"{len(a)} values, {hash(a) & 0xFFFFFF:06x}"
+        return f"dirichlet(V={self.vocab_size},a={shown})"
+
+    def _average(
+        self, function: Callable[[Array, Array], Array], gamma: ArrayLike, delta: ArrayLike
+    ) -> Array:
+        if isinstance(self.concentration, float):
+            return super()._average(function, gamma, delta)
+        g, d = np.broadcast_arrays(open_unit("gamma", gamma), logit_bias(delta))
+        each = np.vectorize(lambda g, d: self._uneven(function, g, d), otypes=[np.float64])
+        return np.asarray(each(g, d))[..., None]
+
+    def _uneven(
+        self, function: Callable[[Array, Array], Array], gamma: float, delta: float
+    ) -> float:
+        """Expectation over the share u of the green tokens' concentrations, then over y."""
+        u, weights = (values[0] for values in self._shares(gamma))  # type: ignore[attr-defined]
+        u, a = np.clip(u, 1e-9, 1.0 - 1e-9), self.concentrations[0]
+        values = beta_expectation(
+            lambda y: function(y, np.asarray(delta)), u * a, (1.0 - u) * a, reach=40.0 + delta
+        )
+        return float(weights @ values)
+
+
+@dataclass(frozen=True)
+class TopicMixture(SignalModel):
+    """Topics, as in latent Dirichlet allocation (Blei et al., 2003): texts differ.
+
+    A text draws its shares of the topics, theta ~ Dir(concentration); each of its steps draws a
+    topic from theta and a next-token distribution from that topic's prior. Given theta the steps
+    are independent with green rate ``theta . rates``, so the count is a mixture of binomials.
+
+    Parameters
+    ----------
+    topics
+        The signal of each topic.
+    concentration
+        Of the texts' shares; the smaller, the more a text keeps to one topic.
+    """
+
+    topics: tuple[BetaMixture, ...]
+    concentration: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        each = np.atleast_1d(positive("concentration", self.concentration))
+        if each.ndim != 1 or each.size != len(self.topics):
+            raise InvalidInput(
+                f"concentration must be one number a topic, {len(self.topics)}; got {each.size}."
+            )
+        object.__setattr__(self, "concentration", tuple(each.tolist()))
+        object.__setattr__(self, "_texts", _dirichlet_points(each, _TEXTS))
+
+    @property
+    def name(self) -> str:
+        parts = "+".join(
+            f"{a:.4g}*{topic.name}"
+            for a, topic in zip(self.concentration, self.topics, strict=True)
+        )
+        return f"topics({parts})"
+
+    @property
+    def _weights(self) -> Array:
+        each = np.asarray(self.concentration)
+        return np.asarray(each / each.sum())
+
+    def green_rate(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        return np.tensordot(self._weights, [t.green_rate(gamma, delta) for t in self.topics], 1)
+
+    def kl(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
+        return np.tensordot(self._weights, [t.kl(gamma, delta) for t in self.topics], 1)
+
+    def variance_inflation(self, n_tokens: int, gamma: float, delta: float) -> float:
+        rates = np.array([float(topic.green_rate(gamma, delta)) for topic in self.topics])
+        mean = float(self._weights @ rates)
+        between = float(self._weights @ (rates - mean) ** 2) / (1.0 + sum(self.concentration))
+        return 1.0 + (n_tokens - 1) * between / (mean * (1.0 - mean))
+
+    def power(self, n_tokens: int, critical_count: float, gamma: float, delta: float) -> float:
+        rates = np.array([float(topic.green_rate(gamma, delta)) for topic in self.topics])
+        texts = np.clip(self._texts @ rates, 0.0, 1.0)  # type: ignore[attr-defined]
+        return float(binomial_tail(n_tokens, critical_count, texts).mean())
+
+
+def _dirichlet_points(concentration: Array, count: int) -> Array:
+    """Return evenly spread draws of a Dirichlet law, a lattice through Gamma quantiles; (count, k).
+
+    The lattice is that of the generalised golden ratio, ``x^(k+1) = x + 1``.
+    """
+    k = concentration.size
+    ratio = optimize.brentq(lambda x: x ** (k + 1) - x - 1.0, 1.0, 2.0)
+    steps = ratio ** -np.arange(1.0, k + 1.0)
+    uniform = (0.5 + np.arange(1.0, count + 1.0)[:, None] * steps) % 1.0
+    draws = special.gammaincinv(concentration, uniform) + 1e-300
+    return np.asarray(draws / draws.sum(axis=1, keepdims=True))

@@ -8,8 +8,9 @@ Otherwise k is screened with the closed form and settled by exact evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -23,6 +24,7 @@ from powermark.theory.power import binomial_tail, critical_count
 
 GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
 _WEAKEST = 1e-4  # a smaller bias is no mark
+_COMPARING = 1e-4  # precision of delta while critical counts are compared
 _STARTS = (1.0, 0.97, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # shares of n where the exact search looks too
 
 
@@ -71,7 +73,7 @@ def settle(problem: Problem, solution: Solution) -> Solution:
         while binomial_tail(n, k, gamma) > problem.alpha:  # no room above: take what was lost
             gamma -= GAMMA_GRID
         return replace(solution, gamma=gamma, kl=float(problem.signal.kl(gamma, problem.delta)))
-    found = _tune(problem, k, gamma)
+    found = _tune(problem, k, gamma, near=solution.delta)
     delta = float(np.float32(solution.delta if found is None else found[1]))
     ulp = float(np.spacing(np.float32(delta)))
     delta = min(MAX_DELTA, _nudge(lambda d: problem.margin(k, gamma, d), delta, ulp))
@@ -94,42 +96,82 @@ def _descend(problem: Problem, ks: Array, guide: Array) -> Solution:
     if not isinstance(problem.signal, PlugIn) or problem.delta is not None:  # a poor guide
         net |= {float(k) for k in np.maximum(np.floor(np.array(_STARTS) * n), fewest)}
         step = max(1.0, np.floor(n / 16))
-    tried = {k: _cost(problem, k) for k in net}
-    if not np.isfinite(min(tried.values())):  # nothing to go downhill from: look all over
-        tried |= {float(k): _cost(problem, float(k)) for k in ks[:: max(1, ks.size // 24)]}
+    tried: dict[float, _Tried] = {}
+
+    def look_at(several: Iterable[float]) -> float:
+        """Evaluate critical counts that were not yet, in order, and return the best of all."""
+        for k in sorted(set(map(float, several)) - tried.keys()):
+            nearest = min(tried, key=lambda other: abs(other - k), default=None)
+            near = 1.0 if nearest is None else tried[nearest].delta
+            tried[k] = _try(problem, k, near if np.isfinite(near) else 1.0)
+        return min(tried, key=lambda k: tried[k].kl)
+
+    best = look_at(net)
+    if not np.isfinite(tried[best].kl):  # nothing to go downhill from: look all over
+        best = look_at(ks[:: max(1, ks.size // 24)])
     while True:
-        best = min(tried, key=tried.__getitem__)
-        around = {np.clip(best - step, fewest, n), np.clip(best + step, fewest, n)} - tried.keys()
-        tried |= {float(k): _cost(problem, float(k)) for k in around}
-        if min(tried, key=tried.__getitem__) == best:
+        before, best = best, look_at(np.clip([best - step, best + step], fewest, n))
+        if best == before:
             if step == 1.0:
                 break
             step = np.floor(step / 2)
-    return _solution(problem, best)
+    return _solution(problem, best, near=tried[best].delta)
 
 
-def _cost(problem: Problem, k: float) -> float:
+class _Tried(NamedTuple):
+    """The cheapest design with a critical count, as far as comparing it needs."""
+
+    kl: float
+    delta: float
+
+
+def _try(problem: Problem, k: float, near: float) -> _Tried:
     gamma = float(rate_for(problem.n_tokens, k, problem.alpha))
-    found = _tune(problem, k, gamma)
-    return np.inf if found is None else float(problem.signal.kl(*found))
+    found = _tune(problem, k, gamma, near=near, precision=_COMPARING)
+    if found is None:
+        return _Tried(np.inf, np.inf)
+    return _Tried(float(problem.signal.kl(*found)), found[1])
 
 
-def _tune(problem: Problem, k: float, gamma: float) -> tuple[float, float] | None:
-    """Return the cheapest (gamma, delta) with critical count k and gamma at most the one given."""
+def _tune(
+    problem: Problem, k: float, gamma: float, *, near: float = 1.0, precision: float = 1e-12
+) -> tuple[float, float] | None:
+    """Return the cheapest (gamma, delta) with critical count k and gamma at most the one given.
+
+    ``near`` is where to look for delta first.
+    """
     if problem.delta is not None:
         return _tune_gamma(problem, k, gamma, problem.delta)
     if problem.closed_form:
         rate = float(rate_for(problem.n_tokens, k, problem.power))
         return (gamma, problem.signal.delta_for_rate(gamma, rate)) if rate < 1.0 else None
-    if problem.margin(k, gamma, MAX_DELTA) < 0.0:
+    bracket = _bracket(lambda d: problem.margin(k, gamma, d), near)
+    if bracket is None:
         return None
-    high = 1.0
-    while problem.margin(k, gamma, high) < 0.0:
-        high *= 2.0
-    if problem.margin(k, gamma, _WEAKEST) >= 0.0:  # overdispersion alone may pass a low power
-        return gamma, _WEAKEST
-    root = optimize.brentq(lambda d: problem.margin(k, gamma, d), _WEAKEST, high, xtol=1e-12)
+    low, high = bracket
+    if low >= high:  # overdispersion alone may pass a low power
+        return gamma, high
+    root = optimize.brentq(lambda d: problem.margin(k, gamma, d), low, high, xtol=precision)
     return gamma, float(root)
+
+
+def _bracket(margin: Callable[[float], float], near: float) -> tuple[float, float] | None:
+    """Return biases on both sides of the least that is enough, looking around ``near`` first."""
+    low = high = min(max(near, _WEAKEST), MAX_DELTA)
+    stride = 1.2
+    if margin(near) >= 0.0:
+        while low > _WEAKEST:
+            low = max(low / stride, _WEAKEST)
+            if margin(low) < 0.0:
+                return low, high
+            high, stride = low, stride**2
+        return low, high
+    while high < MAX_DELTA:
+        high = min(high * stride, MAX_DELTA)
+        if margin(high) >= 0.0:
+            return low, high
+        low, stride = high, stride**2
+    return None
 
 
 def _tune_gamma(
@@ -167,10 +209,10 @@ def _at_gamma(problem: Problem, gamma: float) -> Solution:
     return _solution(problem, k)
 
 
-def _solution(problem: Problem, k: float) -> Solution:
+def _solution(problem: Problem, k: float, near: float = 1.0) -> Solution:
     """Return the cheapest design with critical count k."""
     most = problem.gamma or float(rate_for(problem.n_tokens, k, problem.alpha))
-    found = _tune(problem, k, most)
+    found = _tune(problem, k, most, near=near if np.isfinite(near) else 1.0)
     if found is None:
         raise Infeasible(
             _unreachable(problem), hint="allow fewer edits, more tokens or less power."

@@ -4,29 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from powermark.calibration.edits import CONTEXT_WIDTH
+from powermark.calibration.green_mass import GreenMass
 from powermark.calibration.profile import Profile
-from powermark.calibration.profile_file import profile_digest
-from powermark.checks import count
-from powermark.errors import Infeasible
+from powermark.calibration.profile_file import load_profile, profile_digest, save_profile
+from powermark.checks import Array, count
+from powermark.errors import FileProblem, Infeasible
+from powermark.evaluation.writing import Sampling, batch_seed, digest_of_prompts
 from powermark.models import LanguageModel
 from powermark.version import __version__
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.spec import WatermarkSpec
 
+if TYPE_CHECKING:
+    from powermark.integrations.transformers import WatermarkConfig
+
+Part = tuple[NDArray[Any], ...]  # head, tail mass, tail square, text and ids of some steps
 HEAD = 64  # probabilities kept of each distribution; of the rest its mass and sum of squares
 
 
+# Texts are written in turn without a mark and under these, so that the profile knows how text that
+# is marked goes on. Four in six are unmarked: plans that are worth having change little.
+REFERENCE_GAMMA, REFERENCE_DELTAS = 0.25, (0.0, 0.0, 0.0, 0.0, 2.0, 6.0)
+
+
 class Recorder:
-    """Stands where transformers expects a watermark: last in sampling, and changes nothing."""
+    """Stands where transformers expects a watermark, last in sampling, and marks through another.
 
-    def __init__(self) -> None:
+    What it keeps of each step is the distribution before that mark.
+    """
+
+    def __init__(self, mark: WatermarkConfig) -> None:
         self.steps: list[tuple[Any, ...]] = []
+        self._mark = mark
 
-    def construct_processor(self, *_: Any) -> Recorder:
-        """Return itself; transformers calls this."""
+    def construct_processor(self, *settings: Any) -> Recorder:
+        """Begin anew and return itself; transformers calls this."""
         self.steps = []
+        self._processor = self._mark.construct_processor(*settings)
         return self
 
     def validate(self) -> None:
@@ -39,75 +61,124 @@ class Recorder:
         """Return nothing; transformers asks."""
         return {}
 
-    def __call__(self, _: Any, scores: Any) -> Any:
-        """Keep the head and the moments of each row's distribution."""
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Keep the head and the moments of each row's distribution, then mark it."""
         p = scores.float().softmax(dim=-1)
         head = p.topk(min(HEAD, p.shape[-1]), dim=-1).values
         mass = 1.0 - head.sum(dim=-1)
         square = (p * p).sum(dim=-1) - (head * head).sum(dim=-1)
         self.steps.append(tuple(x.cpu().numpy() for x in (head, mass.clamp(0), square.clamp(0))))
-        return scores
+        return self._processor(input_ids, scores)
 
 
 def record_profile(
     model: LanguageModel,
     prompts: Sequence[str],
+    sampling: Sampling,
     *,
-    n_tokens: int,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
     seed: int = 0,
     batch: int = 16,
+    so_far: Path | None = None,
     on_step: Callable[[], object] = lambda: None,
 ) -> Profile:
-    """Let the model write unmarked text and keep a sample of what it chose from.
+    """Let the model write, unmarked and marked in turn, and keep a sample of what it chose from.
 
     Parameters
     ----------
     prompts
         What your users would ask; the more alike, the truer the profile.
-    n_tokens
-        Tokens to write after each, at most.
-    temperature, top_k, top_p
-        As they will be used.
+    sampling
+        As it will be used.
+    so_far
+        File for what is done, batch by batch; a run that finds one of its own goes on there. It
+        is removed at the end.
     """
     count("batch", batch)
-    recorder, parts = Recorder(), []
-    for first in range(0, len(prompts), batch):
+    about = {
+        "model": model.name,
+        "model_digest": model.digest,
+        "tokenizer_digest": model.tokenizer_digest,
+        "vocab_size": model.vocab_size,
+        **dataclasses.asdict(sampling),
+        "seed": seed,
+        "batch": batch,
+        "prompts": digest_of_prompts(prompts),
+        "made_by": f"powermark {__version__}",
+    }
+    recorder, parts, done = Recorder(_reference(model, seed, batch)), list[Part](), 0
+    if so_far is not None and so_far.exists():
+        parts, done = _earlier(so_far, about)
+    for first in range(done, len(prompts), batch):
         written = model.complete(
             prompts[first : first + batch],
-            n_tokens=n_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed + first,
+            **dataclasses.asdict(sampling),
+            seed=batch_seed(seed, first),
             watermarking_config=recorder,
             on_step=on_step,
         )
         stacked = [np.stack(values) for values in zip(*recorder.steps, strict=True)]
         for row, text in enumerate(written):
             n = len(text.token_ids)
+            if n == 0:
+                continue
             head, mass, square = (values[:n, row] for values in stacked)
-            number = np.full(n, first + row, np.int32)
-            parts.append((head, mass, square, number, np.array(text.token_ids, np.int32)))
-    parts = [part for part in parts if part[3].size]
+            number, ids = np.full(n, first + row, np.int32), np.array(text.token_ids, np.int32)
+            parts.append((head, mass, square, number, ids))
+        if so_far is not None and parts:
+            save_profile(_joined(parts, {**about, "next": first + batch}), so_far)
     if not parts:
         raise Infeasible("the model wrote nothing after these prompts.")
-    head, mass, square, number, ids = (
-        np.concatenate(values) for values in zip(*parts, strict=True)
+    if so_far is not None:
+        so_far.unlink(missing_ok=True)
+    return _joined(parts, about)
+
+
+def _reference(model: LanguageModel, seed: int, batch: int) -> WatermarkConfig:
+    """Return a mark of which each row of a batch has its own strength, some none."""
+    from powermark.integrations.transformers import WatermarkConfig
+
+    spec = WatermarkSpec(
+        gamma=REFERENCE_GAMMA,
+        delta=REFERENCE_DELTAS[-1],
+        context_width=CONTEXT_WIDTH,
+        vocab_size=model.vocab_size,
     )
-    about = {
-        "model": model.name,
-        "tokenizer_digest": model.tokenizer_digest,
-        "vocab_size": model.vocab_size,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-        "texts": len(parts),
-        "steps": int(number.size),
-        "made_by": f"powermark {__version__}",
-    }
-    profile = Profile(head, mass, square, number, ids, about)
-    return dataclasses.replace(profile, about={**about, "digest": profile_digest(profile)})
+    key = SecretKey(blake2b(f"profile {seed}".encode(), digest_size=32).digest())  # marks nothing
+    deltas = _dealt(batch)
+    return WatermarkConfig(
+        spec, key, model.tokenizer, temperature=1.0, deltas=lambda ids: deltas[: ids.shape[0]]
+    )
+
+
+def _dealt(batch: int) -> Array:
+    """Return the reference mark's bias for each row of a batch."""
+    return np.resize(np.array(REFERENCE_DELTAS), batch)
+
+
+def _joined(parts: list[Part], about: dict[str, Any]) -> Profile:
+    """Put the parts of a profile end to end, with the strength of each mark and a digest."""
+    arrays = [np.concatenate(values) for values in zip(*parts, strict=True)]
+    deltas = _dealt(about["batch"])[arrays[3] % about["batch"]]
+    strength = np.zeros(deltas.size, np.float32)
+    for delta in set(REFERENCE_DELTAS) - {0.0}:
+        mine = deltas == delta
+        if mine.any():
+            mass = GreenMass(*(array[mine] for array in arrays[:3]))
+            strength[mine] = mass.rates(REFERENCE_GAMMA, delta).mean() - REFERENCE_GAMMA
+    head, mass_left, square, text, ids = arrays
+    profile = Profile(head, mass_left, square, text, ids, strength, about)
+    profile = dataclasses.replace(profile, about=profile.origin)
+    digest = profile_digest(profile)
+    return dataclasses.replace(profile, about={**profile.about, "digest": digest})
+
+
+def _earlier(path: Path, about: dict[str, Any]) -> tuple[list[Part], int]:
+    """Return what an interrupted run of the same settings has recorded, and where to go on."""
+    found = load_profile(path, unfinished=True)
+    if any(found.about.get(name) != value for name, value in about.items()):
+        raise FileProblem(
+            f"{str(path)!r} is an unfinished profile of other settings and is left alone.",
+            hint="repeat the settings that it was begun with, remove it, or choose another name.",
+        )
+    part = (found.head, found.tail_mass, found.tail_square, found.text, found.ids)
+    return [part], int(found.about["next"])

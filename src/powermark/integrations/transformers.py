@@ -27,7 +27,7 @@ from transformers.generation.logits_process import LogitsProcessor
 
 from powermark.errors import SpecMismatch
 from powermark.integrations.torch import green_masks
-from powermark.watermark.embed import delta_scale, scheme_of
+from powermark.watermark.embed import delta_scale, measure_bias, scheme_of
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import Place, WatermarkSpec, digest_of
@@ -50,13 +50,8 @@ class KlRecord:
 
     def add(self, scores: Tensor, marked: Tensor, contexts: Tensor) -> None:
         """Measure one step from the logits before and after the bias."""
-        log_p = torch.log_softmax(scores.double(), dim=-1)
-        log_q = torch.log_softmax(marked.double(), dim=-1)
-        p, q = log_p.exp(), log_q.exp()
-        kl = torch.where(q > 0, q * (log_q - log_p), 0.0).sum(dim=-1)
-        green = marked > scores
-        measured = (kl, (p * green).sum(dim=-1), (q * green).sum(dim=-1), contexts)
-        self._steps.append(tuple(value.cpu().numpy() for value in measured))
+        before, after = (x.detach().to("cpu", torch.float32).numpy() for x in (scores, marked))
+        self._steps.append((*measure_bias(before, after).T, contexts.cpu().numpy()))
 
     def _stack(self, index: int) -> NDArray[Any]:
         if not self._steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from powermark.watermark.spec import digest_of
 
 if TYPE_CHECKING:
     import torch
+
+_SAMPLED = 64  # values of a tensor that go into a model's digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,19 @@ class LanguageModel:
     def tokenizer_digest(self) -> str:
         """The digest that a spec for this model has."""
         return digest_of(self.tokenizer)
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits that tell models apart: their weights' names, shapes and a sample.
+
+        Evenly spaced values of every tensor, so that large models take no time.
+        """
+        digest = blake2b(digest_size=16, person=b"pm-model")
+        for name, weights in sorted(self.model.state_dict().items()):
+            flat = weights.detach().reshape(-1)
+            some = flat[:: max(1, flat.numel() // _SAMPLED)][:_SAMPLED].float().cpu().numpy()
+            digest.update(f"{name} {tuple(weights.shape)}".encode() + some.tobytes())
+        return digest.hexdigest()
 
     @property
     def vocab_size(self) -> int:

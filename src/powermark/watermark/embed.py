@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from powermark.checks import positive
+import numpy as np
+
+from powermark.checks import Array, positive
 from powermark.errors import InvalidInput
+from powermark.watermark import kernels
 from powermark.watermark.compat import Compat
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey, load_hash_key, load_key
-from powermark.watermark.scheme import Scheme
+from powermark.watermark.scheme import Logits, Scheme
 from powermark.watermark.spec import Place, WatermarkSpec
+from powermark.watermark.threads import over_rows
 
 
 def load_key_for(spec: WatermarkSpec, path: Path | None = None) -> SecretKey | HashKey:
@@ -59,3 +63,15 @@ def delta_scale(spec: WatermarkSpec, place: Place, temperature: float | None) ->
 
 def _words(place: Place) -> str:
     return place.replace("_", " ")
+
+
+def measure_bias(logits: Logits, marked: Logits) -> Array:
+    """Return KL(marked || original), green mass and green rate of rows; (rows, width) -> (rows, 3).
+
+    From the two rows of logits alone, by definition: nothing of the mark is assumed but that it
+    raises green tokens. Tokens with a logit of minus infinity are not there.
+    """
+    out = np.empty((logits.shape[0], 3))
+    rows = (np.ascontiguousarray(logits), np.ascontiguousarray(marked), out)
+    over_rows(lambda first, last: kernels.measure_bias(*rows, first, last), *logits.shape)
+    return out

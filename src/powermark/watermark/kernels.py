@@ -144,3 +144,31 @@ def write_bias(logits, out, seeds, deltas, vocab_size, threshold, first, last):
             out[row, vocab_size:] = logits[row, vocab_size:]
         else:
             out[row] = logits[row]
+
+
+@njit
+def _measure_row(logits, marked):
+    top = -np.inf
+    for token in range(logits.shape[0]):
+        top = max(top, logits[token])
+    before, after, gain, green_before, green_after = 0.0, 0.0, 0.0, 0.0, 0.0
+    for token in range(logits.shape[0]):
+        mass = np.exp(np.float64(logits[token]) - top)
+        if mass > 0.0:
+            bias = np.float64(marked[token]) - np.float64(logits[token])
+            before += mass
+            if bias > 0.0:
+                green_before += mass
+                mass *= np.exp(bias)
+                green_after += mass
+                gain += mass * bias
+            after += mass
+    kl = gain / after - np.log(after / before)
+    return kl, green_before / before, green_after / after
+
+
+@njit(cache=True, nogil=True)
+def measure_bias(logits, marked, out, first, last):
+    """KL, green mass and green rate of rows ``first`` to ``last``, from logits before and after."""
+    for row in range(first, last):
+        out[row, 0], out[row, 1], out[row, 2] = _measure_row(logits[row], marked[row])

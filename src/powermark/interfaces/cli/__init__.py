@@ -1,6 +1,6 @@
 """The ``powermark`` command: result on stdout, talk on stderr.
 
-Exit codes: 0 success, 2 wrong or impossible input, 1 anything else.
+Exit codes: 0 success, 2 wrong or impossible input, 1 a broken promise or anything else.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from powermark.interfaces.cli import (
     profile,
     reproduce,
     spec,
+    verify,
 )
 from powermark.version import __version__
 
@@ -43,6 +44,7 @@ app.add_typer(key.app, name="key")
 app.add_typer(spec.app, name="spec")
 app.command("generate", epilog=generate.EXAMPLES)(generate.generate_command)
 app.command("detect", epilog=detect.EXAMPLES)(detect.detect_command)
+app.command("verify", epilog=verify.EXAMPLES)(verify.verify_command)
 app.command("audit", epilog=audit.EXAMPLES)(audit.audit_command)
 app.command("greenlist", epilog=greenlist.EXAMPLES)(greenlist.greenlist_command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce_command)

@@ -44,6 +44,13 @@ Mixture = Annotated[
 ProfileFile = Annotated[
     Path | None, typer.Option(help="Signal of a real model, from `powermark profile`.")
 ]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(
+        help='File of prompts: one a line, or JSONL with "prompt" or "text"; the model writes '
+        "what it likes if left out."
+    ),
+]
 PlanFile = Annotated[
     Path | None, typer.Option("--plan", help="Take what is not given from a plan's JSON.")
 ]

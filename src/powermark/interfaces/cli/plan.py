@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,8 @@ Examples:
   powermark plan --n-tokens 50 --alpha .05 --kl .05 --json
 
   powermark plan --n-tokens 100 --alpha .01 --power .95 --model smollm2-135m -o s.json
+
+  powermark plan --n-tokens 50 --alpha .05 --power .95 --profile p.npz --compare
 """
 
 
@@ -47,6 +49,12 @@ def plan_command(
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
     profile: options.ProfileFile = None,
+    precision: Annotated[
+        float, typer.Option(help="Warn where a profile leaves the power less certain than this.")
+    ] = 0.03,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Say what every signal model promises.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a watermark spec to this file.")
     ] = None,
@@ -59,37 +67,60 @@ def plan_command(
     """Choose gamma and delta. Give all but one of --n-tokens, --alpha, --power, --kl."""
     from powermark.calibration.plan import plan
 
+    if compare and (profile is None or output is not None or method != "exact"):
+        raise InvalidInput(
+            "--compare needs --profile, and neither writes a spec nor takes another method.",
+            hint="record a profile with `powermark profile` first.",
+        )
     if output is None and (model is not None or key is not None):
         raise InvalidInput("--model and --key are for the spec: say -o FILE too.")
     size, digest = (vocab_size, None) if output is None else options.vocabulary(model, vocab_size)
     for_signal = size if output is None or signal == "dirichlet" else None
     model_signal = options.signal_model(signal, for_signal, concentration, mixture, profile)
     if output is not None:
-        _check_profile(model_signal, size, digest)
-    found = plan(
-        n_tokens=n_tokens,
-        alpha=alpha,
-        power=power,
-        kl=kl,
-        method=method,  # type: ignore[arg-type]  # plan() checks it and says what it may be
-        signal=model_signal,
-        gamma=gamma,
-        delta=delta,
-        edit_rate=edit_rate,
-        survival=survival,
-        removal=removal,
-        attacked_power=attacked_power,
-        context_width=context_width,
-        variance_inflation=variance_inflation,
-    )
+        _check_profile(model_signal, model, size, digest)
+    request: dict[str, Any] = {
+        "n_tokens": n_tokens,
+        "alpha": alpha,
+        "power": power,
+        "kl": kl,
+        "method": method,
+        "gamma": gamma,
+        "delta": delta,
+        "edit_rate": edit_rate,
+        "survival": survival,
+        "removal": removal,
+        "attacked_power": attacked_power,
+        "context_width": context_width,
+        "variance_inflation": variance_inflation,
+        "precision": precision,
+    }
+    if compare:
+        _print_comparison(model_signal, request, as_json)
+        return
+    found = plan(**request, signal=model_signal)
     if output is not None:
         _write_spec(found, output, size, digest, key)
     print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
 
 
-def _check_profile(signal: SignalModel, vocab_size: int | None, digest: str | None) -> None:
-    """Refuse a profile of another tokenizer than the spec's."""
-    about = getattr(signal, "about", {})
+def _print_comparison(profile: Any, request: dict[str, Any], as_json: bool) -> None:
+    from powermark.calibration.compare import compare, table
+
+    rows = compare(profile, int(profile.about.get("vocab_size", 50_257)), **request)
+    print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
+
+
+def _check_profile(
+    signal: SignalModel, model: str | None, vocab_size: int | None, digest: str | None
+) -> None:
+    """Refuse a profile of another model or tokenizer than the spec's."""
+    about = signal.origin
+    if model is not None and about.get("model", model) != model:
+        raise SpecMismatch(
+            f"the profile is of {about['model']!r}; the spec would be for {model!r}.",
+            hint="record a profile of the model that the spec is for.",
+        )
     theirs = about.get("tokenizer_digest", digest)
     other_size = about.get("vocab_size", vocab_size) != vocab_size
     if other_size or (digest is not None and theirs != digest):

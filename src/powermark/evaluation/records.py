@@ -46,6 +46,11 @@ class Records:
         with suppress(OSError):  # what could not be written has been reported
             self._stream.close()
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the records that are there."""
+        self._stream.seek(0)
+        return [json.loads(row) for row in self._stream.read().splitlines()]
+
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Add a batch in one write, on disk before the next is begun."""
         try:

@@ -1,0 +1,109 @@
+"""The green mass of given next-token distributions under random lists of any share.
+
+For one distribution p and a random green list of share gamma, the green mass is
+
+    y = sum_k p_k G_k,   G_k independent Bernoulli(gamma).
+
+The likeliest tokens are enumerated: all 2^J colourings, with their probabilities, polynomials in
+gamma. What is left has mean ``gamma r`` and variance ``gamma (1-gamma) s`` (r its mass, s its sum
+of squares), and is given the Beta law on [0, r] with these moments, by Gauss-Jacobi quadrature. So
+the green rate and KL of each step are smooth in gamma and delta, without drawing a single list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from powermark.checks import Array, logit_bias, open_unit
+
+ENUMERATED = 6  # tokens whose colourings are all looked at
+NODES = 4  # of the quadrature for the rest
+
+
+@dataclass(frozen=True, eq=False)
+class GreenMass:
+    """Distributions, one a step, and what a mark does to each on average over lists.
+
+    Parameters
+    ----------
+    head
+        (steps, K) the K largest probabilities, descending.
+    tail_mass, tail_square
+        (steps,) sum and sum of squares of the others.
+    """
+
+    head: NDArray[np.floating]
+    tail_mass: NDArray[np.floating]
+    tail_square: NDArray[np.floating]
+    nodes: Callable[[float], tuple[Array, Array]] = field(init=False, repr=False)
+    rates: Callable[[float, float], Array] = field(init=False, repr=False)
+    costs: Callable[[float, float], Array] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # a solver asks for the same gamma with many deltas, and for the same pair several times
+        for name, make in (
+            ("nodes", self._make_nodes),
+            ("rates", self._make_rates),
+            ("costs", self._make_costs),
+        ):
+            object.__setattr__(self, name, lru_cache(maxsize=8)(make))
+
+    def _make_rates(self, gamma: float, delta: float) -> Array:
+        """Green rate of each step, ``1 - (1-y) / (1 + (e^delta - 1) y)``."""
+        y, weights = self.nodes(gamma)
+        red = (1.0 - y) / (1.0 + np.expm1(logit_bias(delta)) * y)
+        return np.asarray(1.0 - np.einsum("ij,ij->i", weights, red))
+
+    def _make_costs(self, gamma: float, delta: float) -> Array:
+        """KL of each step, ``delta y' - log(1 + (e^delta - 1) y)``."""
+        y, weights = self.nodes(gamma)
+        logs = np.einsum("ij,ij->i", weights, np.log1p(np.expm1(logit_bias(delta)) * y))
+        return np.asarray(delta * self.rates(gamma, delta) - logs)
+
+    def _make_nodes(self, gamma: float) -> tuple[Array, Array]:
+        """Green masses and their probabilities; (steps, 2^J * NODES) each."""
+        open_unit("gamma", gamma)
+        j = min(ENUMERATED, self.head.shape[1])
+        head = self.head.astype(np.float64)
+        colourings = (np.arange(2**j)[:, None] >> np.arange(j)) & 1  # (2^J, J)
+        sums = head[:, :j] @ colourings.T  # (steps, 2^J)
+        greens = colourings.sum(axis=1)
+        chances = gamma**greens * (1.0 - gamma) ** (j - greens)
+        mass = head[:, j:].sum(axis=1) + self.tail_mass
+        square = (head[:, j:] ** 2).sum(axis=1) + self.tail_square
+        # Beta(gamma A, (1-gamma) A) on [0, mass] has the variance gamma (1-gamma) square at this A
+        concentration = np.clip(mass**2 / np.maximum(square, 1e-300) - 1.0, 1e-3, 1e9)
+        x, w = beta_quadrature(gamma * concentration, (1.0 - gamma) * concentration)
+        y = sums[:, :, None] + (mass[:, None] * x)[:, None, :]
+        weights = chances[:, None] * w[:, None, :]
+        size = self.head.shape[0]
+        return np.minimum(y.reshape(size, -1), 1.0), weights.reshape(size, -1)
+
+
+def beta_quadrature(a: Array, b: Array) -> tuple[Array, Array]:
+    """Gauss-Jacobi nodes and weights of Beta(a, b) laws; (m,) -> (m, NODES) each.
+
+    Golub and Welsch (1969): eigenvalues of the Jacobi matrix, here for all laws at once.
+    """
+    n = np.arange(1.0, NODES)
+    alpha, beta = (b - 1.0)[:, None], (a - 1.0)[:, None]  # exponents of 1-t and 1+t on [-1, 1]
+    total = alpha + beta
+    diagonal = np.empty((a.size, NODES))
+    diagonal[:, 0] = ((beta - alpha) / (total + 2.0))[:, 0]
+    step = 2.0 * n + total
+    diagonal[:, 1:] = (beta**2 - alpha**2) / (step * (step + 2.0))
+    off = np.empty((a.size, NODES - 1))
+    off[:, :1] = 4.0 * (1.0 + alpha) * (1.0 + beta) / ((2.0 + total) ** 2 * (3.0 + total))
+    m, s = n[1:], 2.0 * n[1:] + total
+    off[:, 1:] = 4.0 * m * (m + alpha) * (m + beta) * (m + total) / (s**2 * (s + 1.0) * (s - 1.0))
+    matrices = np.zeros((a.size, NODES, NODES))
+    places = np.arange(NODES)
+    matrices[:, places, places] = diagonal
+    matrices[:, places[1:], places[:-1]] = np.sqrt(np.maximum(off, 0.0))
+    values, vectors = np.linalg.eigh(matrices)
+    return np.clip((1.0 + values) / 2.0, 0.0, 1.0), vectors[:, 0, :] ** 2

@@ -1,0 +1,45 @@
+"""What readers do to texts before they are tested, on token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def substitute(
+    texts: Sequence[Sequence[int]], edit_rate: float, *, seed: int
+) -> list[NDArray[np.int64]]:
+    """Replace each token, with probability ``edit_rate``, by one that stands elsewhere.
+
+    The new tokens are drawn from all texts given, so common ones come up as often as they do in
+    such text; a token is never replaced by itself.
+    """
+    rng = np.random.default_rng(seed)
+    pool = np.concatenate([np.asarray(text, np.int64) for text in texts])
+    edited = []
+    for text in texts:
+        ids = np.array(text, np.int64)
+        chosen = np.flatnonzero(rng.random(ids.size) < edit_rate)
+        for place in chosen:
+            others = pool[pool != ids[place]]
+            if others.size:
+                ids[place] = rng.choice(others)
+        edited.append(ids)
+    return edited
+
+
+def replace_block(
+    texts: Sequence[Sequence[int]], removal: float, *, seed: int
+) -> list[NDArray[np.int64]]:
+    """Replace one contiguous share of each text by tokens of the next one."""
+    rng = np.random.default_rng(seed)
+    edited = []
+    for number, text in enumerate(texts):
+        ids, other = np.array(text, np.int64), np.asarray(texts[(number + 1) % len(texts)])
+        size = min(int(np.ceil(removal * ids.size)), ids.size)
+        first = int(rng.integers(0, ids.size - size + 1))
+        ids[first : first + size] = np.resize(other[::-1], size)
+        edited.append(ids)
+    return edited

@@ -1,0 +1,155 @@
+"""A model, prompts and a folder for what it has written: experiments ask, and ask only once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from powermark.calibration.profile import Profile
+from powermark.calibration.profile_file import load_profile, save_profile
+from powermark.checks import Array
+from powermark.errors import InvalidInput
+from powermark.evaluation.profile import record_profile
+from powermark.evaluation.prompts import read_prompts
+from powermark.evaluation.records import Records
+from powermark.evaluation.writing import Record, Sampling, digest_of_prompts, write_texts
+from powermark.models import LanguageModel
+from powermark.signature import signature
+from powermark.watermark.embed import scheme_of
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.scheme import Scheme
+from powermark.watermark.spec import WatermarkSpec
+
+CONTEXT_WIDTH = 2
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Writes texts on request; what was written before, with the same settings, is read again.
+
+    Parameters
+    ----------
+    data
+        Folder of JSONL files with prompts or passages.
+    work
+        Folder for texts and profiles.
+    key
+        Of every mark in the experiments.
+    """
+
+    model: LanguageModel
+    data: Path
+    work: Path
+    key: SecretKey
+    batch: int = 96
+    seed: int = 0
+    on_step: Callable[[], object] = lambda: None
+    say: Callable[[str], object] = lambda _: None
+
+    def prompts(self, corpus: str, first: int, count: int) -> list[str]:
+        """Return prompts number ``first`` to ``first + count`` of a file."""
+        found = read_prompts(self.data / f"{corpus}.jsonl")
+        if len(found) < first + count:
+            raise InvalidInput(
+                f"{corpus}.jsonl has {len(found)} prompts; {first + count} are needed."
+            )
+        return found[first : first + count]
+
+    def profile(self, prompts: list[str], sampling: Sampling) -> Profile:
+        """Return the model's profile on these prompts."""
+        parts = {"model": self.model.digest, **asdict(sampling), "seed": self.seed}
+        line = signature("profile", batch=self.batch, prompts=digest_of_prompts(prompts), **parts)
+        path = self._path(line, "npz")
+        if not path.exists():
+            self.say(line)
+            found = record_profile(
+                self.model,
+                prompts,
+                sampling,
+                seed=self.seed,
+                batch=self.batch,
+                so_far=path.with_suffix(".part"),
+                on_step=self.on_step,
+            )
+            save_profile(found, path)
+        return load_profile(path)
+
+    def spec(self, gamma: float, delta: float) -> WatermarkSpec:
+        """Return the spec of a mark for this model."""
+        return WatermarkSpec(
+            gamma=gamma,
+            delta=delta,
+            context_width=CONTEXT_WIDTH,
+            vocab_size=self.model.vocab_size,
+            tokenizer_digest=self.model.tokenizer_digest,
+        )
+
+    def scheme(self, gamma: float) -> Scheme:
+        """Return the green lists of a gamma under the lab's key."""
+        return scheme_of(self.spec(gamma, 1.0), self.key)
+
+    def texts(
+        self,
+        prompts: list[str],
+        sampling: Sampling,
+        *,
+        gamma: float | None = None,
+        deltas: Array | float | None = None,
+        batch: int | None = None,
+    ) -> list[Record]:
+        """Return what the model writes after these prompts; unmarked without ``gamma``.
+
+        ``deltas`` are dealt to the prompts in turn, so the batch must be a multiple of their
+        number.
+        """
+        batch = self.batch if batch is None else batch
+        each = [] if deltas is None else np.atleast_1d(np.asarray(deltas, np.float64)).tolist()
+        parts: dict[str, Any] = {"model": self.model.digest, **asdict(sampling), "g": gamma}
+        line = signature(
+            "texts",
+            **parts,
+            d=",".join(f"{delta:.10g}" for delta in each) or None,
+            h=CONTEXT_WIDTH,
+            key=self.key.fingerprint,
+            seed=self.seed,
+            batch=batch,
+            prompts=digest_of_prompts(prompts),
+        )
+        path = self._path(line, "jsonl")
+        with Records(path, line, batch, len(prompts)) as records:
+            if records.done < len(prompts):
+                self.say(line)
+                for rows in write_texts(
+                    self.model,
+                    prompts,
+                    sampling,
+                    seed=self.seed,
+                    batch=batch,
+                    config=None if gamma is None else self._config(gamma, each, sampling),
+                    done=records.done,
+                    signature=line,
+                    on_step=self.on_step,
+                ):
+                    records.append(rows)
+            return records.rows()
+
+    def _config(self, gamma: float, deltas: list[float], sampling: Sampling) -> Any:
+        from powermark.integrations.transformers import WatermarkConfig
+
+        return WatermarkConfig(
+            self.spec(gamma, deltas[0]),
+            self.key,
+            self.model.tokenizer,
+            temperature=sampling.temperature,
+            deltas=lambda ids: np.resize(deltas, ids.shape[0]),
+            record_kl=True,
+        )
+
+    def _path(self, line: str, suffix: str) -> Path:
+        name = blake2b(line.encode(), digest_size=8).hexdigest()
+        return self.work / f"{name}.{suffix}"

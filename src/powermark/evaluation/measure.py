@@ -1,0 +1,80 @@
+"""What generated texts show: green rate, KL and detections, with intervals.
+
+Tokens of a text hang together, so a text is the unit: intervals come from the spread between
+texts, and a text counts as detected or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from powermark.checks import Array
+from powermark.detection.scoring import score
+from powermark.detection.statistics import green_rate_interval
+from powermark.watermark.scheme import Scheme
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A measured value and its interval, from so many texts."""
+
+    value: float
+    low: float
+    high: float
+    texts: int
+
+    def covers(self, value: float) -> bool:
+        """Whether the interval holds a value."""
+        return self.low <= value <= self.high
+
+
+def mean_per_token(texts: Sequence[ArrayLike], level: float = LEVEL) -> Estimate:
+    """Mean over all tokens of all texts, with a t interval from the spread between texts.
+
+    A ratio of sums, as texts differ in length; its error is that of the residuals
+    ``sum_i - mean * length_i`` (Cochran, *Sampling Techniques*, 6.3).
+    """
+    rows = [np.asarray(row, np.float64) for row in texts]
+    sums, lengths = np.array([row.sum() for row in rows]), np.array([row.size for row in rows])
+    total, m = lengths.sum(), len(rows)
+    if total == 0:
+        return Estimate(np.nan, -np.inf, np.inf, m)
+    mean = float(sums.sum() / total)
+    if m < 2:
+        return Estimate(mean, -np.inf, np.inf, m)
+    error = np.sqrt(np.sum((sums - mean * lengths) ** 2) * m / (m - 1)) / total
+    reach = float(special.stdtrit(m - 1, 0.5 + level / 2.0) * error)
+    return Estimate(mean, mean - reach, mean + reach, m)
+
+
+def share(found: ArrayLike, level: float = LEVEL) -> Estimate:
+    """Share of texts for which something holds, with the Clopper-Pearson interval."""
+    hits = np.asarray(found, bool)
+    low, high = green_rate_interval(int(hits.sum()), hits.size, level)
+    value = float(hits.mean()) if hits.size else np.nan
+    return Estimate(value, float(low), float(high), hits.size)
+
+
+def green_counts(
+    scheme: Scheme,
+    texts: Sequence[ArrayLike],
+    n_tokens: int,
+    prompts: Sequence[ArrayLike] | None = None,
+) -> Array:
+    """Green tokens among the first ``n_tokens`` that count; nan for texts with fewer."""
+    scores = score(scheme, texts, prompts=prompts)
+    colours = [scores.colours(i) for i in range(scores.texts)]
+    counts = [c[:n_tokens].sum() if c.size >= n_tokens else np.nan for c in colours]
+    return np.array(counts, np.float64)
+
+
+def detected(counts: Array, critical_count: int, level: float = LEVEL) -> Estimate:
+    """Share of the texts long enough that reach the critical count."""
+    return share(counts[np.isfinite(counts)] >= critical_count, level)

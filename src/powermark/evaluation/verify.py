@@ -1,0 +1,313 @@
+"""Promise against measurement: a mark on a model, and what its plan said of it.
+
+Texts are generated in pairs, with the mark and without. What they show is compared with the plan's
+green rate, KL, power and size. A promise is broken where the measurement lies on its wrong side by
+more than chance allows, all checks together in at most 5 % of honest cases; the error that a
+profile's size leaves is allowed for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from powermark.calibration.design import Design, evaluate
+from powermark.calibration.edits import Edits
+from powermark.calibration.profile import Profile
+from powermark.calibration.signal import PlugIn, SignalModel
+from powermark.errors import InvalidInput, SpecMismatch
+from powermark.evaluation.attacks import replace_block, substitute
+from powermark.evaluation.measure import Estimate, detected, green_counts, mean_per_token
+from powermark.evaluation.writing import Record, Sampling
+from powermark.signature import signature
+from powermark.watermark.embed import scheme_of
+from powermark.watermark.keys import HashKey, SecretKey
+from powermark.watermark.scheme import Scheme
+from powermark.watermark.spec import WatermarkSpec
+
+JOINT_LEVEL = 0.95
+_SPARE = 1.15  # tokens written for one that must count, as repeats do not
+_TOO_MUCH = ("size", "kl")  # what a promise bounds from above; the rest it bounds from below
+_SETTINGS = ("temperature", "top_k", "top_p")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One quantity: what was promised, what other signal models say, what was measured."""
+
+    name: str
+    promised: float
+    plug_in: float
+    profile: float | None
+    measured: Estimate
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Every check, and how many texts they rest on.
+
+    ``texts`` were written with the mark and as many without; ``marked`` and ``unmarked`` of them
+    had the tokens that the test needs.
+    """
+
+    checks: tuple[Check, ...]
+    n_tokens: int
+    alpha: float
+    gamma: float
+    delta: float
+    texts: int
+    marked: int
+    unmarked: int
+    notes: tuple[str, ...]
+    signature: str
+
+    @property
+    def broken(self) -> list[str]:
+        """Names of the checks that failed."""
+        return [check.name for check in self.checks if not check.holds]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object that the command line prints."""
+        return {**dataclasses.asdict(self), "broken": self.broken}
+
+    def table(self) -> list[list[str]]:
+        """Return the checks as rows of words, with a heading."""
+        rows = [["", "promised", "profile", "plug-in", "measured", "interval", ""]]
+        for check in self.checks:
+            seen = check.measured
+            says = "-" if check.profile is None else f"{check.profile:.4f}"
+            interval = f"{max(seen.low, 0.0):.4f} to {min(seen.high, 9.9999):.4f}"
+            row = [check.name, f"{check.promised:.4f}", says, f"{check.plug_in:.4f}"]
+            rows.append([*row, f"{seen.value:.4f}", interval, "" if check.holds else "BROKEN"])
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.table()
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
+                 for row in rows]  # fmt: skip
+        return "\n".join([*lines, self.verdict(), *self.notes, self.signature])
+
+    def verdict(self) -> str:
+        """Say in one sentence whether the promise holds."""
+        seen = (
+            f"{self.marked} marked and {self.unmarked} unmarked texts of {self.n_tokens} counted "
+            f"tokens"
+        )
+        if self.broken:
+            return f"The promise is broken on {seen}: {', '.join(self.broken)}."
+        return f"The promise holds on {seen}."
+
+
+def promise_of(
+    spec: WatermarkSpec,
+    *,
+    n_tokens: int | None = None,
+    alpha: float | None = None,
+    profile: Profile | None = None,
+) -> Design:
+    """Return what a spec promises: its plan, or for a mark chosen by hand what signals say of it.
+
+    ``n_tokens`` and ``alpha`` are for marks chosen by hand.
+    """
+    if spec.design is not None:
+        if n_tokens is not None or alpha is not None:
+            raise InvalidInput("the spec has a plan, with its own n_tokens and alpha.")
+        names = {field.name for field in dataclasses.fields(Design)}
+        try:
+            return Design(**{name: spec.design[name] for name in names})
+        except KeyError as error:
+            raise InvalidInput(
+                f"the spec's plan has no {error.args[0]}: an older powermark made it.",
+                hint="make the plan anew with `powermark plan -o FILE`.",
+            ) from None
+    if n_tokens is None or alpha is None:
+        raise InvalidInput("the spec has no plan: say for which n_tokens and alpha.")
+    return evaluate(spec.gamma, spec.delta, n_tokens=n_tokens, alpha=alpha, signal=profile)
+
+
+def sampling_for(promise: Design, **wanted: float | None) -> Sampling:
+    """Return how to write the texts: as in the plan's profile, or at the settings ``wanted``.
+
+    A plan made with a profile holds for the profile's settings alone; others are refused.
+    """
+    planned = promise.profile or {}
+    settings: dict[str, Any] = {}
+    for name, usual in zip(_SETTINGS, (1.0, 0, 1.0), strict=True):
+        asked, theirs = wanted.get(name), planned.get(name)
+        if None not in (asked, theirs) and asked != theirs:
+            raise SpecMismatch(
+                f"the plan is for {name} {theirs:g}; got {asked:g}.",
+                hint="record a profile at that setting and plan with it.",
+            )
+        settings[name] = next(value for value in (asked, theirs, usual) if value is not None)
+    n_tokens = int(np.ceil(_SPARE * promise.n_tokens)) + 5
+    return Sampling(n_tokens=n_tokens, **settings)
+
+
+def check_profile(about: dict[str, Any], model: Any, sampling: Sampling, whose: str) -> None:
+    """Refuse a profile, or a plan made with one, of another model, tokenizer or setting."""
+    mine = {
+        "model_digest": model.digest,
+        "tokenizer_digest": model.tokenizer_digest,
+        **{name: getattr(sampling, name) for name in _SETTINGS},
+    }
+    for name, value in mine.items():
+        if (theirs := about.get(name, value)) != value:
+            what = {
+                "model_digest": f"another model, {about.get('model')!r}, than {model.name!r}",
+                "tokenizer_digest": f"another tokenizer, that of {about.get('model')!r}",
+            }.get(name, f"{name} {theirs}, not {value}")
+            raise SpecMismatch(
+                f"{whose} is for {what}.",
+                hint="record a profile of the model and settings you use, and plan with it.",
+            )
+
+
+def verify(
+    spec: WatermarkSpec,
+    key: SecretKey | HashKey,
+    promise: Design,
+    marked: Sequence[Record],
+    unmarked: Sequence[Record],
+    *,
+    profile: Profile | None = None,
+    seed: int = 0,
+) -> Verification:
+    """Compare a promise with texts that were written with the mark and without.
+
+    Parameters
+    ----------
+    marked, unmarked
+        Records of :func:`~powermark.evaluation.writing.write_texts`; those of the marked texts with
+        their KL.
+    profile
+        To say what it foretells beside the promise, where that is not from it.
+    seed
+        Of the edits, where the promise is about edited text.
+    """
+    scheme, n, k = scheme_of(spec, key), promise.n_tokens, promise.critical_count
+    counts = [_counts(scheme, records, n) for records in (marked, unmarked)]
+    edits = _edits(promise)
+    edited = _edited(edits, marked, seed)
+    names = ["gamma_prime", "kl", "power", "size"]
+    names += ["attacked_power"] if edited is not None else []
+    level = 1.0 - (1.0 - JOINT_LEVEL) / len(names)
+    measured = {
+        "gamma_prime": mean_per_token([record["green_rate"] for record in marked], level),
+        "kl": mean_per_token([record["kl"] for record in marked], level),
+        "power": detected(counts[0], k, level),
+        "size": detected(counts[1], k, level),
+    }
+    if edited is not None:
+        prompts = [record["prompt_ids"] for record in marked]
+        measured["attacked_power"] = detected(green_counts(scheme, edited, n, prompts), k, level)
+    others = {
+        name: evaluate(
+            spec.gamma,
+            spec.delta,
+            n_tokens=n,
+            alpha=promise.alpha,
+            signal=signal,
+            edits=edits,
+            test=promise.test,
+        )
+        for name, signal in _signals(profile).items()
+    }
+    errors = promise.standard_errors or {}
+    reach = float(special.ndtri(0.5 + level / 2.0))
+    checks = []
+    for name in names:
+        promised = promise.alpha if name == "size" else getattr(promise, name)
+        widened = _widen(measured[name], reach * errors.get(name, 0.0))
+        good = widened.low <= promised if name in _TOO_MUCH else promised <= widened.high
+        told = {other: getattr(design, name) for other, design in others.items()}
+        checks.append(
+            Check(
+                name=name,
+                promised=promised,
+                plug_in=told["plug_in"],
+                profile=told.get("profile"),
+                measured=measured[name],
+                holds=bool(good),
+            )
+        )
+    return Verification(
+        checks=tuple(checks),
+        n_tokens=n,
+        alpha=promise.alpha,
+        gamma=spec.gamma,
+        delta=spec.delta,
+        texts=len(marked),
+        marked=measured["power"].texts,
+        unmarked=measured["size"].texts,
+        notes=_notes(promise, measured["power"], len(marked), edits, edited is not None),
+        signature=signature(
+            "verify",
+            spec=spec.digest,
+            promise=promise.signal,
+            n=n,
+            a=promise.alpha,
+            texts=len(marked),
+            level=level,
+            seed=seed,
+        ),
+    )
+
+
+def _counts(scheme: Scheme, records: Sequence[Record], n_tokens: int) -> Any:
+    ids, prompts = ([record[name] for record in records] for name in ("token_ids", "prompt_ids"))
+    return green_counts(scheme, ids, n_tokens, prompts)
+
+
+def _edits(promise: Design) -> Edits:
+    return Edits(
+        edit_rate=promise.edit_rate,
+        survival=promise.survival
+        if promise.edit_rate is None and promise.removal is None
+        else None,
+        removal=promise.removal,
+        context_width=promise.context_width,
+    )
+
+
+def _edited(edits: Edits, marked: Sequence[Record], seed: int) -> Any:
+    """Return the marked texts as readers leave them; None where nothing says how."""
+    ids = [record["token_ids"] for record in marked]
+    if edits.edit_rate is not None:
+        return substitute(ids, edits.edit_rate, seed=seed)
+    if edits.removal is not None:
+        return replace_block(ids, edits.removal, seed=seed)
+    return None
+
+
+def _signals(profile: Profile | None) -> dict[str, SignalModel]:
+    signals: dict[str, SignalModel] = {"plug_in": PlugIn()}
+    return signals if profile is None else {**signals, "profile": profile}
+
+
+def _widen(measured: Estimate, reach: float) -> Estimate:
+    """Add a promise's own uncertainty to an interval."""
+    low = measured.value - np.hypot(measured.value - measured.low, reach)
+    high = measured.value + np.hypot(measured.high - measured.value, reach)
+    return dataclasses.replace(measured, low=low, high=high)
+
+
+def _notes(
+    promise: Design, power: Estimate, texts: int, edits: Edits, was_edited: bool
+) -> tuple[str, ...]:
+    notes = []
+    if power.texts < texts:
+        notes.append(
+            f"note: {texts - power.texts} of {texts} marked texts had fewer than "
+            f"{promise.n_tokens} tokens that count and say nothing about the power."
+        )
+    if edits and not was_edited:
+        notes.append("note: a survival does not say which tokens are edited; nothing was edited.")
+    return tuple(notes)

@@ -1,0 +1,90 @@
+"""Let a model write: records of marked or unmarked texts, batch after batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from powermark.detection.text import lost_in_round_trip
+
+if TYPE_CHECKING:
+    from powermark.integrations.transformers import WatermarkConfig
+    from powermark.models import LanguageModel
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How a model is asked to write: tokens at most, and what they are drawn from."""
+
+    n_tokens: int
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+def write_texts(
+    model: LanguageModel,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    *,
+    seed: int,
+    batch: int,
+    config: WatermarkConfig | None = None,
+    done: int = 0,
+    signature: str = "",
+    on_step: Callable[[], object] = lambda: None,
+) -> Iterator[list[Record]]:
+    """Yield the records of one batch after another.
+
+    Parameters
+    ----------
+    config
+        The mark; None for none. Where it records KL, so do the records.
+    done
+        Prompts that an earlier run has seen to; the rest comes out as if it had not stopped.
+    signature
+        Goes into each record.
+    """
+    for first in range(done, len(prompts), batch):
+        part = prompts[first : first + batch]
+        found = model.complete(
+            part,
+            **asdict(sampling),
+            seed=batch_seed(seed, first),
+            watermarking_config=config,
+            on_step=on_step,
+        )
+        rows = []
+        for row, (prompt, text) in enumerate(zip(part, found, strict=True)):
+            record: Record = {
+                "index": first + row,
+                "prompt": prompt,
+                "text": text.text,
+                "prompt_ids": text.prompt_ids,
+                "token_ids": text.token_ids,
+                "finished": text.finished,
+                "lost_ids": lost_in_round_trip(model.tokenizer, text.token_ids),
+                "seed": seed,
+            }
+            if config is not None and config.record is not None:
+                seen = slice(len(text.token_ids)), row
+                record["kl"] = config.record.kl[seen].tolist()
+                record["green_rate"] = config.record.green_rate[seen].tolist()
+            rows.append({**record, "signature": signature})
+        yield rows
+
+
+def batch_seed(seed: int, first: int) -> int:
+    """Return a batch's own seed: batches of one run and of neighbouring seeds share nothing."""
+    digest = blake2b(f"{seed} {first}".encode(), digest_size=8, person=b"pm-batch").digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def digest_of_prompts(prompts: Sequence[str]) -> str:
+    """Return 12 hexadecimal digits that tell lists of prompts apart."""
+    return blake2b(json.dumps(list(prompts)).encode(), digest_size=6).hexdigest()

@@ -1,0 +1,147 @@
+"""``powermark verify``: fresh texts, with the mark and without, against what the plan promised."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from powermark.errors import InvalidInput
+from powermark.files import write_file
+from powermark.interfaces.cli import options
+from powermark.interfaces.cli.progress import progress
+
+if TYPE_CHECKING:
+    from powermark.evaluation.writing import Record
+
+EXAMPLES = """\
+Examples:
+
+  powermark verify --spec s.json --key k.key --prompts prompts.jsonl --texts 200 -o texts.jsonl
+
+  powermark verify --spec s.json --key k.key --profile p.npz --html verify.html
+"""
+
+
+def verify_command(
+    spec: Annotated[Path, typer.Option(help="Watermark spec, from plan -o.")],
+    key: options.Key = None,
+    model: options.Model = None,
+    prompts: options.Prompts = None,
+    profile: options.ProfileFile = None,
+    texts: Annotated[int, typer.Option(help="Texts with the mark, and as many without.")] = 96,
+    n_tokens: Annotated[
+        int | None, typer.Option(help="Tokens scored; for a spec that has no plan.")
+    ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Level; for a spec that has no plan.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="The plan's, or 1, if left out.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="The plan's, or 0, if left out.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="The plan's, or 1, if left out.")] = None,
+    seed: Annotated[int, typer.Option(help="For the same texts again.")] = 0,
+    batch: Annotated[int, typer.Option(help="Texts of each kind at a time.")] = 48,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Keep the texts (JSONL); goes on where it stopped."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to show.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Let the model write and compare what is measured with what the plan promised.
+
+    Exit code 1 if the promise is broken by more than chance allows.
+    """
+    from powermark.calibration.profile_file import load_profile
+    from powermark.evaluation.page import verification_page
+    from powermark.evaluation.prompts import prompts_for
+    from powermark.evaluation.verify import check_profile, promise_of, sampling_for, verify
+    from powermark.models import load_model
+    from powermark.watermark.embed import load_key_for
+    from powermark.watermark.spec import WatermarkSpec
+
+    if texts < 2 or batch < 1:
+        raise InvalidInput(f"--texts must be 2 or more, --batch 1 or more; got {texts}, {batch}.")
+    mark = WatermarkSpec.load(spec)
+    secret = load_key_for(mark, key)
+    known = None if profile is None else load_profile(profile)
+    promise = promise_of(mark, n_tokens=n_tokens, alpha=alpha, profile=known)
+    sampling = sampling_for(promise, temperature=temperature, top_k=top_k, top_p=top_p)
+    given = prompts_for(prompts, texts)
+    language_model = load_model(options.named_model(model))
+    for about, whose in ((promise.profile, "the plan"), (known and known.about, "the profile")):
+        check_profile(about or {}, language_model, sampling, whose)
+    records = _records(mark, secret, language_model, given, sampling, seed, batch, output)
+    found = verify(mark, secret, promise, records[::2], records[1::2], profile=known, seed=seed)
+    if html is not None:
+        write_file(html, verification_page(found).encode())
+    print(json.dumps(found.to_dict(), indent=2) if as_json else found)
+    if found.broken:
+        raise typer.Exit(1)
+
+
+def _records(
+    mark: Any,
+    secret: Any,
+    model: Any,
+    prompts: list[str],
+    sampling: Any,
+    seed: int,
+    batch: int,
+    output: Path | None,
+) -> list[Record]:
+    """Return two texts for each prompt, the first with the mark, the second without."""
+    import numpy as np
+
+    from powermark.evaluation.records import Records
+    from powermark.evaluation.writing import digest_of_prompts, write_texts
+    from powermark.integrations.transformers import WatermarkConfig
+    from powermark.signature import signature
+    from powermark.watermark.keys import SecretKey
+
+    twice = [prompt for prompt in prompts for _ in range(2)]
+    config = WatermarkConfig(
+        mark,
+        secret,
+        model.tokenizer,
+        temperature=sampling.temperature,
+        deltas=lambda ids: np.resize([mark.delta, 0.0], ids.shape[0]),
+        record_kl=True,
+    )
+    line = signature(
+        "verify-texts",
+        spec=mark.digest,
+        key=secret.fingerprint if isinstance(secret, SecretKey) else None,
+        model=model.digest,
+        **asdict(sampling),
+        seed=seed,
+        batch=batch,
+        prompts=digest_of_prompts(prompts),
+    )
+    rows: list[Record] = []
+    with ExitStack() as stack:
+        records = None
+        if output is not None:
+            records = stack.enter_context(Records(output, line, 2 * batch, len(twice)))
+            rows = records.rows()
+        steps = -(-(len(twice) - len(rows)) // (2 * batch)) * sampling.n_tokens
+        advance = stack.enter_context(progress("writing", steps))
+        for part in write_texts(
+            model,
+            twice,
+            sampling,
+            seed=seed,
+            batch=2 * batch,
+            config=config,
+            done=len(rows),
+            signature=line,
+            on_step=advance,
+        ):
+            rows += part
+            if records is not None:
+                records.append(part)
+    return rows

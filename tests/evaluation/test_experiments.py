@@ -1,0 +1,69 @@
+"""The experiments' tables, small and on a random model: complete, repeatable, resumable."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from powermark.errors import InvalidInput
+from powermark.evaluation.experiments import prediction, promises
+from powermark.evaluation.experiments.lab import Lab
+from powermark.evaluation.writing import Sampling
+from powermark.models import LanguageModel
+from powermark.watermark.keys import SecretKey
+
+
+@pytest.fixture
+def lab(writer: LanguageModel, tmp_path: Path) -> Lab:
+    data, work = tmp_path / "data", tmp_path / "work"
+    data.mkdir()
+    work.mkdir()
+    for corpus in prediction.CORPORA:
+        rows = [json.dumps({"text": f"w{i} w{i + 3} w7"}) for i in range(2, 100)]
+        (data / f"{corpus}.jsonl").write_text("\n".join(rows))
+    return Lab(writer, data, work, SecretKey(bytes(range(32))), batch=48)
+
+
+def test_predictions(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "CORPORA", ("c4",))
+    monkeypatch.setattr(prediction, "SETTINGS", {0.5: (1.0, 2.0, 6.0)})
+    rows = prediction.prediction_table(lab, texts=16, profiled=48, n_tokens=20)
+    assert [(row["temperature"], row["delta"]) for row in rows] == [
+        (t, d) for t in (1.0, 0.7) for d in (1.0, 2.0, 6.0)
+    ]
+    assert all(row["texts"] == 16 for row in rows)
+    assert sum(row["rate_holds"] for row in rows) >= 5
+    assert not rows[-2]["rate_plug_in_holds"]  # spiky at a low temperature
+    files = {path: path.stat().st_mtime_ns for path in lab.work.iterdir()}
+    assert prediction.prediction_table(lab, texts=16, profiled=48, n_tokens=20) == rows
+    assert {path: path.stat().st_mtime_ns for path in lab.work.iterdir()} == files  # read, not made
+
+
+def test_promises_and_rivals(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises, "PROFILED", 48)
+    monkeypatch.setattr(promises, "LENGTHS", (30,))
+    monkeypatch.setattr(promises, "LEVELS", (0.05,))
+    monkeypatch.setattr(promises, "TEMPERATURES", (0.7,))
+    monkeypatch.setattr(promises, "EDIT_RATE", 0.02)
+    rows = promises.promise_table(lab, texts=40)
+    assert [(row["signal"], row["edit_rate"]) for row in rows] == [
+        ("profile", None), ("plug-in", None), ("profile", 0.02), ("plug-in", 0.02),
+    ]  # fmt: skip
+    for row in rows:
+        assert row["tpr_texts"] > 35
+        assert row["size"] <= 0.05
+        assert row["size_holds"]
+    assert rows[0]["power_holds"]
+    rivals = promises.rivals_table(lab, texts=40)
+    assert [row["design"] for row in rivals] == [
+        "profile plan", "authors' point", "gamma 0.25, delta 2", "gamma 0.5, delta 2",
+    ]  # fmt: skip
+    best, _, *usual = (row["efficiency_measured"] for row in rivals)
+    assert best > max(usual) > 0.0
+    assert rivals[0]["size"] <= 0.05
+
+
+def test_prompts_run_out(lab: Lab) -> None:
+    with pytest.raises(InvalidInput, match=r"c4\.jsonl has 98 prompts; 200 are needed"):
+        lab.prompts("c4", 100, 100)
+    assert lab.texts(["w2"], Sampling(n_tokens=2))[0]["prompt"] == "w2"
