@@ -12,19 +12,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(READY)  ## plan a mark, draw what it costs, write text with it
-	mkdir -p out
-	powermark plan --n-tokens 50 --alpha .05 --power .95
-	powermark plan --n-tokens 200 --alpha 1e-3 --power .95 --edit-rate .1
-	powermark curve --over power --n-tokens 50 --alpha .05 --power .95 --plot out/tradeoff.svg
-	@echo "picture: out/tradeoff.svg"
-	test -e out/demo.key || powermark key new out/demo.key
-	powermark plan --n-tokens 100 --alpha .01 --power .95 --edit-rate .02 \
-	  --model smollm2-135m --key out/demo.key -o out/demo.json
-	powermark generate --spec out/demo.json --key out/demo.key --n-tokens 120 \
-	  "The city council met on Tuesday" | tee out/demo.txt
-	powermark detect --spec out/demo.json --key out/demo.key out/demo.txt --html out/report.html
-	@echo "report: out/report.html"
+demo: $(READY)  ## the whole story on the embedded model: key, profile, plan, text, detection, proof
+	powermark demo -o out
 
 test: $(READY)  ## all tests, on all cores, with full coverage
 	pytest -n auto --dist worksteal --cov --cov-report=term
@@ -37,7 +26,7 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs
 	cog --check -I docs README.md docs/cli.md
 
 bench: $(READY)  ## speeds that are promised
-	@status=0; for part in plan embed detect; do \
+	@status=0; for part in plan profile embed detect; do \
 	  python -m benchmarks.$$part || status=1; \
 	done; exit $$status
 

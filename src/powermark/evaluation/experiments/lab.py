@@ -52,13 +52,17 @@ class Lab:
     say: Callable[[str], object] = lambda _: None
 
     def prompts(self, corpus: str, first: int, count: int) -> list[str]:
-        """Return prompts number ``first`` to ``first + count`` of a file."""
+        """Return prompts number ``first`` to ``first + count`` of a file, in an order drawn once.
+
+        Files are often sorted by source; what a profile sees and what is then written must not be.
+        """
         found = read_prompts(self.data / f"{corpus}.jsonl")
         if len(found) < first + count:
             raise InvalidInput(
                 f"{corpus}.jsonl has {len(found)} prompts; {first + count} are needed."
             )
-        return found[first : first + count]
+        order = np.random.default_rng(0).permutation(len(found))
+        return [found[i] for i in order[first : first + count]]
 
     def profile(self, prompts: list[str], sampling: Sampling) -> Profile:
         """Return the model's profile on these prompts."""

@@ -14,6 +14,7 @@ from powermark.errors import PowermarkError
 from powermark.interfaces.cli import (
     audit,
     curve,
+    demo,
     detect,
     generate,
     greenlist,
@@ -47,6 +48,7 @@ app.command("detect", epilog=detect.EXAMPLES)(detect.detect_command)
 app.command("verify", epilog=verify.EXAMPLES)(verify.verify_command)
 app.command("audit", epilog=audit.EXAMPLES)(audit.audit_command)
 app.command("greenlist", epilog=greenlist.EXAMPLES)(greenlist.greenlist_command)
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo_command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce_command)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from powermark.errors import FileProblem
 
@@ -30,10 +32,14 @@ def read_plan(path: Path) -> dict[str, float]:
     return {name: found[name] for name in wanted}
 
 
-def csv_bytes(rows: list[dict[str, float]]) -> bytes:
-    """Return rows as CSV, floats to twelve significant digits."""
+def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return rows as CSV, floats to twelve significant digits; nothing stays empty."""
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: f"{value:.12g}" for name, value in row.items()} for row in rows)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return stream.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    return f"{value:.12g}" if isinstance(value, float) else value

@@ -42,9 +42,16 @@ def generate_command(
     watermark: Annotated[bool, typer.Option(help="Mark the text.")] = True,
     model: options.Model = None,
     n_tokens: Annotated[int, typer.Option(help="Tokens to write at most.")] = 200,
-    temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.")] = 0.8,
-    top_k: Annotated[int, typer.Option(help="Sample among the k likeliest; 0: all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Sample within this much probability.")] = 1.0,
+    temperature: Annotated[
+        float | None,
+        typer.Option(help="0 takes the likeliest token; the plan's, or 0.8, if left out."),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="Sample among the k likeliest; 0: all, or the plan's.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample within this much probability; 1, or the plan's.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For the same text again.")] = None,
     batch: Annotated[int, typer.Option(help="Prompts at a time.")] = 8,
     record_kl: Annotated[bool, typer.Option(help="Record what the mark cost, per token.")] = False,
@@ -66,7 +73,9 @@ def generate_command(
     if batch < 1:
         raise InvalidInput(f"--batch must be at least 1; got {batch}.")
     mark = _Mark(spec, key, watermark, record_kl)
-    sampling = Sampling(n_tokens=n_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
+    sampling = Sampling(
+        n_tokens=n_tokens, **_settings(mark, temperature=temperature, top_k=top_k, top_p=top_p)
+    )
     if seed is not None and seed < 0:
         raise InvalidInput(f"--seed must be 0 or more; got {seed}.")
     seed = _first_seed(output) if seed is None else seed
@@ -91,7 +100,7 @@ def generate_command(
                 hint="choose another name.",
             )
         language_model = load_model(name)
-        config = mark.config(language_model, temperature)
+        config = mark.config(language_model, sampling.temperature)
         with progress("writing", -(-(len(texts) - done) // batch) * n_tokens) as advance:
             for part in write_texts(
                 language_model,
@@ -110,6 +119,27 @@ def generate_command(
                     print("\n".join(map(json.dumps, part)), flush=True)
                 else:
                     print("\n\n".join(record["text"] for record in part), flush=True)
+
+
+def _settings(mark: _Mark, **given: float | None) -> dict[str, Any]:
+    """Return how to sample: as asked, else as the plan's profile was, else as usual.
+
+    A plan made with a profile holds for the profile's settings; others get a note.
+    """
+    planned = mark.planned
+    usual = {"temperature": 0.8, "top_k": 0, "top_p": 1.0}
+    settings = {
+        name: planned.get(name, usual[name]) if value is None else value
+        for name, value in given.items()
+    }
+    for name, value in settings.items():
+        if planned.get(name, value) != value:
+            typer.echo(
+                f"note: the plan is for {name} {planned[name]:g}; at {value:g} its promises do "
+                f"not hold.",
+                err=True,
+            )
+    return settings
 
 
 class _Mark:
@@ -142,6 +172,12 @@ class _Mark:
             "key": fingerprint,
             "record": "kl" if record_kl else None,
         }
+
+    @property
+    def planned(self) -> dict[str, Any]:
+        """What the plan's profile says of itself, if it was made with one."""
+        design = None if self.spec is None else self.spec.design
+        return (design or {}).get("profile") or {}
 
     def config(self, model: LanguageModel, temperature: float) -> Any:
         """Return what generate() takes; checks the model's tokenizer."""

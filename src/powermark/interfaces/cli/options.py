@@ -47,8 +47,8 @@ ProfileFile = Annotated[
 Prompts = Annotated[
     Path | None,
     typer.Option(
-        help='File of prompts: one a line, or JSONL with "prompt" or "text"; the model writes '
-        "what it likes if left out."
+        help='File of prompts: one a line, or JSONL with "prompt" or "text"; or wikitext-2, '
+        "openwebtext, hf:DATASET; the model writes what it likes if left out."
     ),
 ]
 PlanFile = Annotated[
