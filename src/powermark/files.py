@@ -20,6 +20,17 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else user_cache_path("powermark")
 
 
+def make_folder(path: Path) -> Path:
+    """Make a folder, and those above it, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileProblem(
+            f"cannot make the folder {str(path)!r}: {error.strerror}.", hint="choose another name."
+        ) from None
+    return path
+
+
 def write_file(path: Path, content: bytes) -> None:
     """Write ``content`` under a temporary name beside ``path``, then rename it into place.
 

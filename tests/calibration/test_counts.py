@@ -54,3 +54,12 @@ def test_long_texts_get_the_law_of_their_moments(
     exact = edited_tail(rates, k, **given)  # type: ignore[arg-type]
     monkeypatch.setattr(counts, "WORK", 0.0)
     np.testing.assert_allclose(edited_tail(rates, k, **given), exact, atol=2e-3)  # type: ignore[arg-type]
+
+
+def test_clustered_edits_are_not_taken_for_a_narrow_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small gamma and heavy edits: the variance exceeds the mean."""
+    given = {"gamma": 0.01, "edit_rate": 0.3, "context_width": 4}
+    rates = np.full((1, 400), 0.95)
+    exact = edited_tail(rates, 50, **given)  # type: ignore[arg-type]
+    monkeypatch.setattr(counts, "WORK", 0.0)
+    np.testing.assert_allclose(edited_tail(rates, 50, **given), exact, atol=0.02)  # type: ignore[arg-type]

@@ -21,9 +21,9 @@ def drawn(weights: list[float], concentrations: list[float], gamma: float) -> Pr
     y = rng.beta(gamma * a, (1 - gamma) * a)
 
     class Known(Profile):
-        def green_masses(self, gamma: float) -> tuple[np.ndarray, np.ndarray]:
-            del gamma
-            return y, np.full(y.size, 1.0 / y.size)
+        def green_masses(self, gamma: float, draws: int, rng: np.random.Generator) -> np.ndarray:
+            del gamma, draws, rng
+            return y
 
     names = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
     return Known(**{name: getattr(profile, name) for name in names})
@@ -41,11 +41,25 @@ def test_a_concentration_is_found_again() -> None:
     assert found.concentration * VOCAB == pytest.approx(7.0, rel=0.05)
     assert _concentration(-1e9, 0.5) == pytest.approx(1e-3)  # all mass at the ends
     assert _concentration(np.log(0.5), 0.5) == pytest.approx(1e6)  # all at gamma
-    t, weights = _statistic(np.array([0.0, 1.0, 0.5]), np.full(3, 1 / 3), 0.5)
+    t, weights = _statistic(np.array([0.0, 1.0, 0.5]), 0.5)
     assert np.isfinite(t).all()
     assert weights.sum() == pytest.approx(1.0)
     with pytest.raises(InvalidInput, match="components"):
         fit_mixture(sample()[1], 0.5, 0)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 0.95])
+def test_masses_are_drawn_from_random_lists(gamma: float) -> None:
+    full, profile = sample()
+    rng = np.random.default_rng(6)
+    mine = np.sort(profile.green_masses(gamma, 40, rng))
+    theirs = np.sort(
+        np.concatenate([(full * (rng.random(full.shape) < gamma)).sum(axis=1) for _ in range(40)])
+    )
+    quantiles = np.linspace(0.02, 0.98, 25)
+    np.testing.assert_allclose(
+        np.quantile(mine, quantiles), np.quantile(theirs, quantiles), atol=0.015
+    )
 
 
 def test_a_fitted_mixture_has_the_rates_of_its_profile() -> None:
@@ -72,6 +86,7 @@ def test_every_signal_is_compared_on_the_profile(edit_rate: float | None) -> Non
     assert best.promised is best.on_profile
     shown = table(rows)
     assert len(shown.splitlines()) == 6
+    assert "alpha" in shown
     assert ("edited" in shown) == (edit_rate is not None)
     assert plain.to_dict()["on_profile"]["power"] == plain.on_profile.power
 

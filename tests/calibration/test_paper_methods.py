@@ -62,6 +62,7 @@ def test_papers_dual_ends_at_gamma_star_with_a_size_above_alpha() -> None:
 def test_papers_primal_above_its_threshold_is_nearly_certain(kl: float) -> None:
     found = plan(n_tokens=50, alpha=0.05, kl=kl, method="paper")
     assert found.kl == pytest.approx(kl, rel=1e-9)
+    assert found.normal_power is not None
     assert found.normal_power > 0.99
     assert found.delta <= 20.0
 

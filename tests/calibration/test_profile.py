@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from scipy import stats
 
 from powermark import Edits, evaluate, plan
-from powermark.calibration.green_mass import beta_quadrature
-from powermark.calibration.profile import Profile
+from powermark.calibration.green_mass import GreenMass, beta_quadrature
+from powermark.calibration.profile import Profile, _fixed_point
 from powermark.calibration.profile_file import load_profile, profile_digest, save_profile
 from powermark.errors import FileProblem, InvalidInput
 from powermark.theory.distortion import token_kl
@@ -140,6 +141,12 @@ def test_profiles_come_back_from_their_file(tmp_path: Path) -> None:
     assert again.name == profile.name == f"profile({profile.about['digest'][:12]})"
     assert float(again.kl(0.5, 2.0)) == float(profile.kl(0.5, 2.0))
     content = path.read_bytes()
+    damaged = bytearray(content)
+    damaged[len(content) // 2] ^= 0xFF
+    for wrong in (bytes(damaged),):
+        path.write_bytes(wrong)
+        with pytest.raises(FileProblem):
+            load_profile(path)
     for broken in (b"", b"PK", content[: len(content) // 2], b"no profile"):
         path.write_bytes(broken)
         with pytest.raises(FileProblem, match="not a profile, or is cut off"):
@@ -217,7 +224,44 @@ def test_strong_marks_are_read_off_texts_written_under_strong_marks() -> None:
     one = dataclasses.replace(
         profile, strength=np.where(profile.text == 0, 0.5, 0.0).astype(np.float32)
     )
-    assert one.standard_errors(STEPS, 20, 0.6, 2.0) is None  # one marked text for all others
+    lone, many = (p.standard_errors(STEPS, 20, 0.6, 2.0) for p in (one, profile))
+    assert lone is not None
+    assert many is not None
+    assert lone["power"] > many["power"]  # one marked text stands for all others
+
+
+def test_the_strength_is_the_designs_own() -> None:
+    levels = np.array([0.0, 0.3, 0.7])
+    assert _fixed_point(levels, np.array([0.0, 0.1, 0.2])) == 0.0
+    assert _fixed_point(levels, np.array([0.9, 0.9, 0.8])) == 0.8  # beyond the last level
+    for values in ([0.2, 0.1, 0.5], [0.4, 0.5, 0.1]):
+        found = _fixed_point(levels, np.array(values))
+        assert np.interp(found, levels, values) == pytest.approx(found, abs=1e-12)
+
+
+@pytest.mark.parametrize("kept", [3, 10, 40])
+@pytest.mark.parametrize(("gamma", "delta"), [(0.1, 6.0), (0.25, 10.0), (0.9, 6.0)])
+def test_truncated_sampling(kept: int, gamma: float, delta: float) -> None:
+    """After top-k all candidates can be red; 400 lists a step, 4.5 standard errors and .01."""
+    full, profile = sample()
+    head = full[:, :kept] / full[:, :kept].sum(axis=1, keepdims=True)
+    none = np.zeros(head.shape[0])
+    rng = np.random.default_rng(7)
+    y = np.stack([(head * (rng.random(head.shape) < gamma)).sum(axis=1) for _ in range(400)])
+    mass = GreenMass(head, none, none)
+    for of, got in ((token_green_rate, mass.rates), (token_kl, mass.costs)):
+        drawn = np.asarray(of(np.clip(y, 0.0, 1.0), delta)).mean(axis=0)
+        error = drawn.std() / np.sqrt(drawn.size * 400)
+        assert abs(got(gamma, delta).mean() - drawn.mean()) < 4.5 * error + 0.01 * drawn.mean()
+    del profile
+
+
+def test_certain_power_is_not_above_one() -> None:
+    _, profile = sample()
+    assert profile.power(STEPS, 1, 0.25, 4.8) <= 1.0
+    assert evaluate(0.25, 20.0, n_tokens=STEPS, alpha=0.5, signal=profile).power <= 1.0
+    again = pickle.loads(pickle.dumps(profile))
+    assert float(again.kl(0.5, 2.0)) == float(profile.kl(0.5, 2.0))
 
 
 def _part(profile: Profile, mine: np.ndarray) -> Profile:

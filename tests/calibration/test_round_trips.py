@@ -83,4 +83,4 @@ def test_the_papers_method_comes_back() -> None:
     alpha = plan(n_tokens=80, power=0.9, kl=first.kl, method="paper")
     assert n.n_tokens == 80
     assert alpha.alpha == pytest.approx(0.02, rel=1e-6)
-    assert np.isclose(first.normal_power, 0.9, atol=1e-6)
+    assert first.normal_power == pytest.approx(0.9, abs=1e-6)

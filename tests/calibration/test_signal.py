@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from powermark import BetaMixture, Dirichlet, PlugIn, SignalModel, TopicMixture
+from powermark import BetaMixture, Dirichlet, Edits, PlugIn, SignalModel, TopicMixture
 from powermark.errors import InvalidInput
 from powermark.theory import (
     gamma_prime,
@@ -138,6 +138,16 @@ def test_topics_against_simulated_texts() -> None:
         share = (counts >= k).mean()
         error = np.sqrt(share * (1 - share) / texts)
         assert model.power(n, k, gamma, delta) == pytest.approx(share, abs=4.5 * error + 1e-3)
+    whole = np.ones((texts, n + 2), bool)
+    whole[:] = rng.random(whole.shape) > 0.05
+    kept = whole[:, 2:] & whole[:, 1:-1] & whole[:, :-2]
+    edited = (rng.random(y.shape) < np.where(kept, rates, gamma)).sum(axis=1)
+    share = (edited >= 40).mean()
+    got = model.attacked_power(Edits(edit_rate=0.05, context_width=2), n, 40, gamma, delta)
+    assert got == pytest.approx(share, abs=4.5 * np.sqrt(share * (1 - share) / texts) + 2e-3)
+    one_each = TopicMixture((spiky, flat), (1e-4, 1e-4))  # a text keeps to one topic
+    want = np.mean([topic.power(n, 45, gamma, delta) for topic in (spiky, flat)])
+    assert one_each.power(n, 45, gamma, delta) == pytest.approx(want, abs=2e-3)
     assert model.name.startswith("topics(0.6*beta-mixture(")
     with pytest.raises(InvalidInput, match="one number a topic, 2; got 3"):
         TopicMixture((spiky, flat), (1.0, 1.0, 1.0))

@@ -24,8 +24,9 @@ def test_intervals_cover_the_mean_of_texts_that_differ() -> None:
 def test_too_little_to_say() -> None:
     assert mean_per_token([[1.0, 3.0]]) == Estimate(2.0, -np.inf, np.inf, 1)
     assert np.isnan(mean_per_token([[], []]).value)
-    assert np.isnan(share([]).value)
-    assert (share([]).low, share([]).high) == (0.0, 1.0)
+    assert not share([]).known
+    assert share([]).to_dict() == {"value": None, "low": None, "high": None, "texts": 0}
+    assert share([True]).known
 
 
 def test_only_long_texts_are_counted() -> None:
@@ -50,10 +51,12 @@ def test_substitution_changes_its_share_of_tokens() -> None:
     assert substitute([[7, 7]], 0.9, seed=0)[0].tolist() == [7, 7]  # nothing else to put there
 
 
-@pytest.mark.parametrize("removal", [0.0, 0.3, 1.0])
-def test_a_block_is_replaced(removal: float) -> None:
+@pytest.mark.parametrize("size", [0, 12, 30, 99])
+def test_a_block_is_replaced(size: int) -> None:
     texts = [[1] * 40, [2] * 40]
-    for ids, own in zip(replace_block(texts, removal, seed=1), (1, 2), strict=True):
+    for ids, own in zip(replace_block(texts, size, 30, seed=1), (1, 2), strict=True):
         foreign = np.flatnonzero(ids != own)
-        assert foreign.size == round(removal * 40)
+        assert foreign.size == min(size, 30)
         assert foreign.size == 0 or np.ptp(foreign) == foreign.size - 1  # contiguous
+        assert foreign.max(initial=0) < 30
+    assert substitute([], 0.1, seed=0) == []

@@ -11,7 +11,7 @@ import torch
 
 from powermark.calibration.profile_file import load_profile
 from powermark.errors import FileProblem, Infeasible
-from powermark.evaluation.profile import Recorder, _reference, record_profile
+from powermark.evaluation.profile import Recorder, _Dealt, _reference, record_profile
 from powermark.evaluation.writing import Sampling, batch_seed
 from powermark.models import LanguageModel
 from tests.interfaces.test_cli import Run, run
@@ -74,7 +74,7 @@ def test_nothing_written(writer: LanguageModel, model: LanguageModel) -> None:
     assert any(not text.token_ids for text in empty)  # some end at once, and leave no step
     found = record_profile(model, ["a"] * 40, Sampling(n_tokens=3), batch=40)
     assert found.about["texts"] < 40
-    recorder = Recorder(_reference(writer, 0, 4))
+    recorder = Recorder(_reference(writer, 0, _Dealt()))
     assert recorder.to_dict() == {}
     recorder.validate()
     assert copy.deepcopy(recorder) is recorder  # what generate() copies must still be ours

@@ -48,7 +48,7 @@ def test_paragraphs_of_a_package(
     assert len(list((cache.parent / "texts").iterdir())) == 1
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("POWERMARK_CACHE", str(tmp_path / "file"))
-    with pytest.raises(FileProblem, match="cannot keep books in"):
+    with pytest.raises(FileProblem, match="cannot make the folder"):
         passages("books", 1)
 
 

@@ -20,7 +20,7 @@ from powermark.evaluation.verify import (
 )
 from powermark.evaluation.writing import Sampling
 from powermark.models import LanguageModel
-from powermark.watermark.keys import PREFIX, SecretKey
+from powermark.watermark.keys import PREFIX, SecretKey, save_hash_key
 from powermark.watermark.spec import WatermarkSpec
 from tests.calibration.test_profile import sample
 from tests.detection.marked import marked_ids
@@ -107,6 +107,12 @@ def test_short_texts_are_left_out_and_said() -> None:
     ]
     found = verify(spec, KEY, promise_of(spec), rows, rows)
     assert (found.texts, found.marked) == (3, 2)
+    nothing = verify(spec, KEY, promise_of(spec), rows[2:], rows[2:])
+    assert nothing.broken == []
+    assert "Too little is known to say" in nothing.verdict()
+    assert "too little is known" in verification_page(nothing)
+    json.dumps(nothing.to_dict(), allow_nan=False)
+    assert "unknown" in str(nothing)
     assert "1 of 3 marked texts had fewer than 60 tokens" in found.notes[0]
     assert " - " in str(found)  # no profile, nothing in its column
 
@@ -136,6 +142,8 @@ def test_settings_are_those_of_the_plan() -> None:
     planned = plan(n_tokens=50, alpha=0.05, power=0.8, signal=cool)
     assert sampling_for(planned) == Sampling(n_tokens=63, temperature=0.7)
     assert sampling_for(planned, top_k=20).top_k == 20
+    with pytest.raises(InvalidInput, match="temperature must be above 0"):
+        sampling_for(plan(n_tokens=50, alpha=0.05, power=0.8), temperature=0.0)
     with pytest.raises(SpecMismatch, match=r"the plan is for temperature 0\.7; got 1\."):
         sampling_for(planned, temperature=1.0)
 
@@ -187,6 +195,7 @@ def test_verify_from_the_command_line(
     assert found["broken"] == []
     assert found["texts"] == 40
     by_name = {check["name"]: check for check in found["checks"]}
+    assert by_name["attacked_power"]["measured"]["texts"] > 30
     assert by_name["power"]["profile"] == pytest.approx(by_name["power"]["promised"], abs=1e-6)
     assert "promise kept" in html.read_text()
     rows = [json.loads(line) for line in out.read_text().splitlines()]
@@ -229,3 +238,35 @@ def test_verify_refuses_what_does_not_fit(
     code, _, err = run(*options, "--profile", str(other))
     assert code == 2
     assert "the profile is for temperature 0.5, not 1.0" in err
+
+
+def test_a_steered_promise(
+    run: Run, deployed: tuple[tuple[str, ...], Path], tmp_path: Path
+) -> None:
+    """The same model, marked by a schedule: less KL for the same power, and the promise holds."""
+    options, profile = deployed
+    spec = tmp_path / "steered.json"
+    request = ("--n-tokens", "40", "--alpha", ".05", "--power", ".8", "--gamma", ".5", "--steer")
+    code, out, err = run(
+        "plan", *request, "--profile", str(profile), "-o", str(spec), *options[5:7]
+    )
+    assert code == 0, err
+    assert "steering saves" in out
+    changed = (*options[:2], str(spec), *options[3:])
+    code, out, _ = run(*changed, "--json")
+    found = json.loads(out)
+    assert (code, found["broken"]) == (0, [])
+    by_name = {check["name"]: check for check in found["checks"]}
+    assert by_name["power"]["measured"]["value"] > 0.6
+
+
+def test_texts_under_another_tools_secret_key_are_not_kept(
+    run: Run, writer_folder: Path, tmp_path: Path
+) -> None:
+    spec, key = tmp_path / "hf.json", tmp_path / "hf.key"
+    save_hash_key(key, 77)
+    run("spec", "new", str(spec), "--scheme", "hf-lefthash", "--gamma", ".5", "--delta", "2",
+        "--vocab-size", "200")  # fmt: skip
+    job = ("verify", "--spec", str(spec), "--key", str(key), "--model", str(writer_folder))
+    more = ("--n-tokens", "20", "--alpha", ".05", "--texts", "4", "-o", str(tmp_path / "o.jsonl"))
+    assert "are not kept" in run(*job, *more)[2]

@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from powermark import plan
@@ -48,7 +49,9 @@ def test_the_format_is_frozen() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"version": 2}, SpecTooNew, "has version 2; this powermark reads up to version 1"),
+        ({"version": 3}, SpecTooNew, "has version 3; this powermark reads up to version 2"),
+        ({"version": 2}, SpecCorrupt, "misses fields: steering"),
+        ({"steering": {}}, SpecCorrupt, "has unknown fields: steering"),
         ({"version": "1"}, SpecCorrupt, "no valid version; got '1'"),
         ({"version": 0}, SpecCorrupt, "no valid version"),
         ({"format": "other"}, SpecCorrupt, "is not a watermark spec"),
@@ -187,3 +190,38 @@ def test_delta_is_converted_between_places() -> None:
         delta_scale(SPEC, "before_temperature", None)
     with pytest.raises(InvalidInput, match="temperature must be in"):
         delta_scale(SPEC, "before_temperature", 0.0)
+
+
+def test_schedules_travel_with_the_spec(tmp_path: Path) -> None:
+    """In a few kB, as version 2, which older readers refuse in words; version 1 stays as it was."""
+    found = plan(n_tokens=200, alpha=0.001, power=0.95, gamma=0.5, steer=True)
+    spec = WatermarkSpec.from_plan(found, vocab_size=1000)
+    assert spec.delta == found.delta
+    assert spec.design is not None
+    assert "steering" not in spec.design
+    path = tmp_path / "s.json"
+    spec.save(path)
+    assert path.stat().st_size < 40_000
+    written = json.loads(path.read_text())
+    assert written["version"] == 2
+    again = WatermarkSpec.load(path)
+    assert again.digest == spec.digest
+    assert again.schedule is not None
+    assert spec.schedule is not None
+    np.testing.assert_array_equal(again.schedule.deltas, spec.schedule.deltas)
+    for wrong in (
+        {"n_tokens": 200},
+        {**written["steering"], "deltas": "!"},
+        {**written["steering"], "n_tokens": 201},
+        {**written["steering"], "n_tokens": 10**9},
+        {**written["steering"], "rates": "x"},
+    ):
+        path.write_text(json.dumps({**written, "steering": wrong}))
+        with pytest.raises(SpecCorrupt, match="steering must be a schedule of biases"):
+            WatermarkSpec.load(path)
+    path.write_text(json.dumps({**written, "steering": {**written["steering"], "rates": [0.5]}}))
+    with pytest.raises(SpecCorrupt, match="a schedule has 40 rates; got 1"):
+        WatermarkSpec.load(path)
+    path.write_text(json.dumps({**written, "steering": None}))
+    with pytest.raises(SpecCorrupt, match=r"steering in .* must be dict; got NoneType"):
+        WatermarkSpec.load(path)

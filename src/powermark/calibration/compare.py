@@ -79,7 +79,9 @@ def _row(name: str, signal: SignalModel, profile: Profile, request: dict[str, An
 def table(rows: list[Compared]) -> str:
     """Return the comparison as plain text."""
     edited = any(row.promised and row.promised.attacked_power is not None for row in rows)
-    head = f"{'':<28}{'gamma':>8}{'delta':>8}   {'promised: kl':>12}{'power':>8}"
+    head = (
+        f"{'':<28}{'n':>6}{'alpha':>9}{'gamma':>8}{'delta':>8}   {'promised: kl':>12}{'power':>8}"
+    )
     head += f"{'edited':>8}" if edited else ""
     head += f"   {'on the profile: kl':>18}{'power':>8}" + (f"{'edited':>8}" if edited else "")
     lines = [head]
@@ -87,7 +89,8 @@ def table(rows: list[Compared]) -> str:
         if row.promised is None or row.on_profile is None:
             lines.append(f"{row.model:<28}reaches it with no design")
             continue
-        line = f"{row.model:<28}{row.promised.gamma:8.4f}{row.promised.delta:8.3f}   "
+        line = f"{row.model:<28}{row.promised.n_tokens:6d}{row.promised.alpha:9.3g}"
+        line += f"{row.promised.gamma:8.4f}{row.promised.delta:8.3f}   "
         for width, design in ((12, row.promised), (18, row.on_profile)):
             line += f"{design.kl:>{width}.4f}{design.power:8.4f}"
             line += f"{design.attacked_power:8.4f}" if edited else ""

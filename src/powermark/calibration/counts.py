@@ -78,6 +78,13 @@ def _moments(
 
 
 def _matched(mean: Array, variance: Array, k: int) -> Array:
-    """P(S >= k) for the binomial law with this mean and variance; the number of trials is free."""
-    share = np.clip(1.0 - variance / mean, 1e-6, 1.0)
-    return np.asarray(special.betainc(k, np.maximum(mean / share - k + 1.0, 1e-9), share))
+    """P(S >= k) for the binomial law with this mean and variance, its number of trials being free.
+
+    Where the variance exceeds the mean, for the negative binomial law.
+    """
+    excess = variance / mean - 1.0
+    share = np.clip(-excess, 1e-9, 1.0)
+    narrow = special.betainc(k, np.maximum(mean / share - k + 1.0, 1e-9), share)
+    wide = np.maximum(excess, 1e-9)
+    broad = special.betainc(k, mean / wide, wide / (1.0 + wide))
+    return np.asarray(np.where(excess < 0.0, narrow, broad))

@@ -44,7 +44,7 @@ class Design:
     critical_count: int
     size: float
     power: float
-    normal_power: float
+    normal_power: float | None
     information_limit: float
     efficiency: float
     edit_rate: float | None
@@ -74,7 +74,7 @@ class Design:
             ("gamma", f"{self.gamma:.4f}", "green share of the vocabulary"),
             ("delta", f"{self.delta:.3f}", "bias on green logits"),
             ("kl", f"{self.kl:.4f}", f"nats per token; {self.efficiency:.0%} efficient"),
-            ("power", f"{self.power:.4f}", f"normal approximation: {self.normal_power:.4f}"),
+            ("power", f"{self.power:.4f}", _approximately(self.normal_power)),
             ("size", f"{self.size:.3g}", f"exact; alpha = {self.alpha:g}{above}"),
             ("critical_count", f"{self.critical_count}", f"green of {self.n_tokens} scored tokens"),
             ("gamma_prime", f"{self.gamma_prime:.4f}", f"green rate under the mark, {self.signal}"),
@@ -156,7 +156,7 @@ def evaluate(
         test=test,
         signal=signal.name,
         profile=signal.origin or None,
-        standard_errors=signal.standard_errors(n, k, gamma, delta),
+        standard_errors=signal.standard_errors(n, k, gamma, delta, edits),
         signature=signature(
             "design",
             test="binom" if test == "exact" else "z",
@@ -169,6 +169,10 @@ def evaluate(
             **edit_parts(edits),
         ),
     )
+
+
+def _approximately(power: float | None) -> str:
+    return "" if power is None else f"normal approximation: {power:.4f}"
 
 
 def powers(

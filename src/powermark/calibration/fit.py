@@ -14,6 +14,7 @@ from powermark.calibration.profile import Profile
 from powermark.calibration.signal import BetaMixture, Dirichlet
 from powermark.checks import Array, count
 
+_DRAWS = 8  # green lists drawn for each step, always the same ones
 _BINS = 4000  # of t; a finer histogram changes nothing
 _ROUNDS = 500
 _CONCENTRATIONS = (1e-3, 1e6)
@@ -22,7 +23,7 @@ _CONCENTRATIONS = (1e-3, 1e6)
 def fit_mixture(profile: Profile, gamma: float, components: int = 3) -> BetaMixture:
     """Fit a mixture of Beta laws to a profile's green masses at one gamma, by EM."""
     count("components", components)
-    t, weights = _statistic(*profile.green_masses(gamma), gamma)
+    t, weights = _statistic(profile.green_masses(gamma, _DRAWS, np.random.default_rng(0)), gamma)
     shares = np.full(components, 1.0 / components)
     spread = np.geomspace(0.3, 100.0, components) if components > 1 else np.array([3.0])
     for _ in range(_ROUNDS):
@@ -47,15 +48,15 @@ def fit_concentration(profile: Profile, gamma: float, vocab_size: int) -> Dirich
     return Dirichlet(vocab_size, fit_mixture(profile, gamma, 1).concentrations[0] / vocab_size)
 
 
-def _statistic(y: Array, weights: Array, gamma: float) -> tuple[Array, Array]:
-    """Return a histogram of t."""
+def _statistic(y: Array, gamma: float) -> tuple[Array, Array]:
+    """Return a histogram of t: the means in its bins, and their shares."""
     y = np.clip(y, 1e-12, 1.0 - 1e-12)
     t = gamma * np.log(y) + (1.0 - gamma) * np.log1p(-y)
     edges = np.quantile(t, np.linspace(0.0, 1.0, _BINS + 1))
     place = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, _BINS - 1)
-    total = np.bincount(place, weights, _BINS)
-    kept = total > 0.0
-    means = np.bincount(place, weights * t, _BINS)[kept] / total[kept]
+    total = np.bincount(place, minlength=_BINS)
+    kept = total > 0
+    means = np.bincount(place, t, _BINS)[kept] / total[kept]
     return means, total[kept] / total.sum()
 
 

@@ -6,8 +6,10 @@ For one distribution p and a random green list of share gamma, the green mass is
 
 The likeliest tokens are enumerated: all 2^J colourings, with their probabilities, polynomials in
 gamma. What is left has mean ``gamma r`` and variance ``gamma (1-gamma) s`` (r its mass, s its sum
-of squares), and is given the Beta law on [0, r] with these moments, by Gauss-Jacobi quadrature. So
-the green rate and KL of each step are smooth in gamma and delta, without drawing a single list.
+of squares), and is given a law with these moments on [0, r]: where few tokens are left, as after
+top-k, an atom for none of them green and one for all, and a Beta law between, by Gauss-Jacobi
+quadrature. So the green rate and KL of each step are smooth in gamma and delta, without drawing a
+single list.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from powermark.checks import Array, logit_bias, open_unit
 
 ENUMERATED = 6  # tokens whose colourings are all looked at
 NODES = 4  # of the quadrature for the rest
+_RARE = 1e-12  # probability of an atom that is left out where all steps have fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +49,12 @@ class GreenMass:
 
     def __post_init__(self) -> None:
         # a solver asks for the same gamma with many deltas, and for the same pair several times
-        for name, make in (
-            ("nodes", self._make_nodes),
-            ("rates", self._make_rates),
-            ("costs", self._make_costs),
+        for name, make, kept in (
+            ("nodes", self._make_nodes, 2),  # tens of MB each
+            ("rates", self._make_rates, 64),
+            ("costs", self._make_costs, 8),
         ):
-            object.__setattr__(self, name, lru_cache(maxsize=8)(make))
+            object.__setattr__(self, name, lru_cache(maxsize=kept)(make))
 
     def _make_rates(self, gamma: float, delta: float) -> Array:
         """Green rate of each step, ``1 - (1-y) / (1 + (e^delta - 1) y)``."""
@@ -76,13 +79,30 @@ class GreenMass:
         chances = gamma**greens * (1.0 - gamma) ** (j - greens)
         mass = head[:, j:].sum(axis=1) + self.tail_mass
         square = (head[:, j:] ** 2).sum(axis=1) + self.tail_square
-        # Beta(gamma A, (1-gamma) A) on [0, mass] has the variance gamma (1-gamma) square at this A
-        concentration = np.clip(mass**2 / np.maximum(square, 1e-300) - 1.0, 1e-3, 1e9)
-        x, w = beta_quadrature(gamma * concentration, (1.0 - gamma) * concentration)
+        left = (head[:, j:] > 0.0).sum(axis=1)  # tokens; in the tail, as many as count
+        tail = np.maximum(self.tail_square.astype(np.float64), 1e-300)
+        left = left + self.tail_mass.astype(np.float64) ** 2 / tail
+        x, w = _rest_law(gamma, left, np.minimum(square / np.maximum(mass, 1e-30) ** 2, 1.0))
         y = sums[:, :, None] + (mass[:, None] * x)[:, None, :]
         weights = chances[:, None] * w[:, None, :]
         size = self.head.shape[0]
         return np.minimum(y.reshape(size, -1), 1.0), weights.reshape(size, -1)
+
+
+def _rest_law(gamma: float, left: Array, square: Array) -> tuple[Array, Array]:
+    """Nodes and weights of the green share of ``left`` tokens with this sum of squared shares."""
+    none, every = (1.0 - gamma) ** left, np.where(left > 0.0, gamma**left, 0.0)
+    between = np.maximum(1.0 - none - every, 1e-12)
+    mean = np.clip((gamma - every) / between, 1e-9, 1.0 - 1e-9)
+    second = (gamma * (1.0 - gamma) * square + gamma**2 - every) / between
+    variance = np.clip(second - mean**2, 1e-12, None)
+    concentration = np.clip(mean * (1.0 - mean) / variance - 1.0, 1e-3, 1e9)
+    x, w = beta_quadrature(mean * concentration, (1.0 - mean) * concentration)
+    if max(float(none.max()), float(every.max())) < _RARE:
+        return x, w
+    w = w * np.maximum(1.0 - none - every, 0.0)[:, None]
+    ends = np.broadcast_to([0.0, 1.0], (left.size, 2))
+    return np.hstack([x, ends]), np.hstack([w, none[:, None], every[:, None]])
 
 
 def beta_quadrature(a: Array, b: Array) -> tuple[Array, Array]:

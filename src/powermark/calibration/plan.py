@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,14 @@ from powermark.calibration import authors
 from powermark.calibration.design import Design, edit_parts, evaluate, table
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.request import Answer, Method, Request
-from powermark.calibration.signal import PlugIn, SignalModel
-from powermark.checks import positive
+from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
+from powermark.calibration.steered import Constant, solve_steered
+from powermark.checks import count, in_interval, positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
-from powermark.theory.bounds import gamma_star
+from powermark.theory.bounds import efficiency, gamma_star, information_limit
 from powermark.theory.distortion import gamma_roots, gamma_zero, kl_divergence
+from powermark.theory.power import binomial_tail
 from powermark.theory.required_length import required_length
 
 _TARGETS = (0.5, 0.8, 0.95, 0.99)
@@ -41,7 +44,8 @@ class Plan(Design):
     ``gamma_l`` and ``gamma_h`` are the two green shares that cost this design's plug-in KL at its
     delta. ``tokens_needed`` maps a power to the first length at which this design reaches it on
     untouched text (None beyond ten million tokens). ``points`` are the authors' designs, for their
-    method only.
+    method only. A steered plan has its schedule in ``steering``, the largest bias as ``delta``, and
+    in ``constant`` what the best constant bias would do.
     """
 
     method: Method
@@ -54,12 +58,22 @@ class Plan(Design):
     tokens_needed: dict[str, int | None]
     warnings: tuple[str, ...]
     points: tuple[Design, ...]
+    steering: dict[str, Any] | None
+    constant: dict[str, float] | None
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return (name, value, remark) for people to read."""
+        rows = Design.rows(self)
+        if self.steering is not None:
+            rows[1] = ("delta", f"{self.delta:.3f}", "largest bias; it follows the count")
+        return rows
 
     def __str__(self) -> str:
         lengths = [f"{p}: {'-' if n is None else n}" for p, n in self.tokens_needed.items()]
         bounds = f"gamma_star {self.gamma_star:.4f}, gamma_zero {self.gamma_zero:.4f}"
         rows = [
             *self.rows(),
+            *([] if self.constant is None else [_saving(self.kl, self.constant)]),
             ("tokens_needed", "", "untouched, for power " + "  ".join(lengths)),
             ("bounds", "", bounds),
         ]
@@ -71,6 +85,16 @@ class Plan(Design):
         notes = [f"note: {warning}" for warning in self.warnings]
         title = f"{self.method} plan, solved for {self.solved_for}"
         return "\n".join([title, table(rows), *points, *notes, self.signature])
+
+
+def _saving(kl: float, constant: dict[str, float]) -> tuple[str, str, str]:
+    """Say what steering saves."""
+    design = f"gamma {constant['gamma']:.4f}, delta {constant['delta']:.3f}"
+    return (
+        "constant",
+        f"{constant['kl']:.4f}",
+        f"kl with the best constant bias ({design}); steering saves {1 - kl / constant['kl']:.0%}",
+    )
 
 
 def plan(
@@ -90,6 +114,9 @@ def plan(
     context_width: int = CONTEXT_WIDTH,
     variance_inflation: float = 1.0,
     precision: float = PRECISION,
+    steer: bool = False,
+    checkpoints: Sequence[int] = (),
+    delta_cap: float = MAX_DELTA,
 ) -> Plan:
     """Solve for the one of ``n_tokens, alpha, power, kl`` that is left out, with the best design.
 
@@ -125,6 +152,13 @@ def plan(
         Overdispersion c of green counts.
     precision
         How far a profile may leave the power uncertain (95 %) before the plan warns of it.
+    steer
+        Let the bias follow the count (:mod:`powermark.calibration.steering`): the same detector,
+        less KL.
+    checkpoints
+        For a steered plan: shorter lengths at which texts should be found as well.
+    delta_cap
+        For a steered plan: the largest bias.
 
     Examples
     --------
@@ -150,7 +184,64 @@ def plan(
         precision=float(positive("precision", precision)),
     )
     request.check()
-    return _authors_plan(request) if method == "authors" else _report(request, request.solve())
+    found = _authors_plan(request) if method == "authors" else _report(request, request.solve())
+    if not steer:
+        return found
+    shorter = tuple(int(c) for c in count("checkpoints", checkpoints))
+    cap = float(in_interval("delta_cap", delta_cap, 0.0, MAX_DELTA, closed="high"))
+    return _steer(request, found, shorter, cap)
+
+
+def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: float) -> Plan:
+    """Turn the constant plan for a request into the steered one."""
+    found = solve_steered(
+        request,
+        Constant(
+            n_tokens=plain.n_tokens,
+            alpha=plain.alpha,
+            power=plain.power,
+            critical_count=plain.critical_count,
+            gamma_prime=plain.gamma_prime,
+            gamma=plain.gamma,
+        ),
+        checkpoints=checkpoints,
+        cap=cap,
+    )
+    n, alpha, told = found.n_tokens, found.alpha, found.outcome
+    counts = np.arange(told.law.size)
+    variance = float(told.law @ (counts - told.law @ counts) ** 2)
+    binomial = n * told.green_rate * (1.0 - told.green_rate)
+    reached = found.schedule.powers(alpha)
+    return dataclasses.replace(
+        plain,
+        n_tokens=n,
+        alpha=alpha,
+        gamma=found.gamma,
+        delta=found.schedule.largest,
+        gamma_prime=told.green_rate,
+        kl=told.kl,
+        critical_count=found.critical_count,
+        size=float(binomial_tail(n, found.critical_count, found.gamma)),
+        power=told.powers[-1],
+        normal_power=None,
+        information_limit=float(information_limit(n, alpha, told.powers[-1])),
+        efficiency=float(efficiency(n, alpha, told.powers[-1], told.kl)),
+        survival=request.edits.surviving_share(n) if request.edits else None,
+        attacked_power=told.attacked_power if request.edits else None,
+        variance_inflation=variance / binomial,
+        standard_errors=told.errors,
+        gamma_star=float(gamma_star(n, alpha)),
+        tokens_needed={
+            f"{power:g}": int(np.argmax(reached >= power)) or None for power in _TARGETS
+        },
+        warnings=(),
+        steering=found.schedule.to_dict(),
+        constant={
+            name: getattr(plain, name)
+            for name in ("n_tokens", "alpha", "gamma", "delta", "kl", "power")
+        },
+        signature=plain.signature.replace("powermark|plan|", "powermark|plan|steered|"),
+    )
 
 
 def _authors_plan(request: Request) -> Plan:
@@ -209,6 +300,8 @@ def _report(request: Request, answer: Answer, points: tuple[Design, ...] = ()) -
         tokens_needed={f"{power:g}": _tokens(design, power) for power in _TARGETS},
         warnings=(*answer.notes, *_warnings(design, request.precision)),
         points=points,
+        steering=None,
+        constant=None,
     )
 
 
@@ -217,7 +310,7 @@ def _doubts(design: Design, profile: dict[str, Any], precision: float) -> list[s
     texts, steps = int(profile.get("texts", 1)), int(profile.get("steps", 1))
     if design.standard_errors is None:
         return ["the profile is of one text, which says nothing about others: record more of them."]
-    error = 1.96 * design.standard_errors["power"]
+    error = 1.96 * max(v for name, v in design.standard_errors.items() if "power" in name)
     if error <= precision:
         return []
     needed = int(np.ceil(texts * (error / precision) ** 2))

@@ -14,6 +14,7 @@ the strength that it has itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -27,8 +28,6 @@ from powermark.calibration.green_mass import GreenMass
 from powermark.calibration.signal import SignalModel
 from powermark.checks import Array, logit_bias, open_unit
 from powermark.errors import InvalidInput
-
-_ROUNDS = 12  # of the fixed point for a design's own strength; it moves little
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +106,14 @@ class Profile(SignalModel):
 
     def power(self, n_tokens: int, critical_count: float, gamma: float, delta: float) -> float:
         """P(S >= critical_count) over texts like these: a mixture of Poisson-binomial laws."""
-        powers = self._powers(n_tokens, critical_count, gamma, delta)
-        return float(self._text_weights(gamma, delta) @ powers)
+        return self._average(self._powers(n_tokens, critical_count, gamma, delta), gamma, delta)
 
     def attacked_power(
         self, edits: Edits, n_tokens: int, critical_count: float, gamma: float, delta: float
     ) -> float:
         """P(S >= critical_count) after edits: the same mixture, edited text by text."""
         powers = edits.tail(self._rows(n_tokens, gamma, delta), int(critical_count), gamma)
-        return float(self._text_weights(gamma, delta) @ powers)
+        return self._average(powers, gamma, delta)
 
     def variance_inflation(self, n_tokens: int, gamma: float, delta: float) -> float:
         """Var(S) / (n g' (1-g')) over texts like these, g' being the mean green rate."""
@@ -127,32 +125,65 @@ class Profile(SignalModel):
         return float((within + between) / binomial) if binomial > 0.0 else 1.0
 
     def standard_errors(
-        self, n_tokens: int, critical_count: float, gamma: float, delta: float
+        self,
+        n_tokens: int,
+        critical_count: float,
+        gamma: float,
+        delta: float,
+        edits: Edits | None = None,
     ) -> dict[str, float] | None:
-        """Standard errors of the green rate, KL and power, from the spread between texts.
+        """Standard errors of green rate, KL, power and attacked power, from texts' differences.
 
-        None where a single text stands for all others.
+        Texts of a level that has only one are taken to differ as those of all levels do. None
+        where there is but one text.
         """
         samples = {
             "gamma_prime": self._text_means(self._mass.rates(gamma, delta)),
             "kl": self._text_means(self._mass.costs(gamma, delta)),
             "power": self._powers(n_tokens, critical_count, gamma, delta),
         }
+        if edits:
+            rows = self._rows(n_tokens, gamma, delta)
+            samples["attacked_power"] = edits.tail(rows, int(critical_count), gamma)
+        if self._first.size < 2:
+            return None
         level, shares = self._level[self._first], self._shares(gamma, delta)
         variances = dict.fromkeys(samples, 0.0)
         for which in np.flatnonzero(shares):
             mine = level == which
-            if mine.sum() < 2:
-                return None
             for name, sample in samples.items():
-                variances[name] += shares[which] ** 2 * sample[mine].var(ddof=1) / mine.sum()
+                alike = sample[mine] if mine.sum() > 1 else sample
+                variances[name] += shares[which] ** 2 * alike.var(ddof=1) / mine.sum()
         return {name: float(np.sqrt(variance)) for name, variance in variances.items()}
 
-    def green_masses(self, gamma: float) -> tuple[Array, Array]:
-        """Return the green masses of unmarked text under random lists, and their probabilities."""
-        y, weights = self._mass.nodes(gamma)
+    def text_rates(self, gamma: float, deltas: Array, n_tokens: int) -> tuple[Array, Array]:
+        """Green rates at n steps of each text, (texts, n, biases), and the texts' weights.
+
+        The weights are those of the middle bias; :meth:`at_strength` fixes them.
+        """
+        places = self._places(n_tokens)
+        rates = [self._mass.rates(gamma, float(delta))[places] for delta in deltas]
+        weights = self._text_weights(gamma, float(deltas[deltas.size // 2]))
+        return np.stack(rates, axis=-1), weights
+
+    def at_strength(self, strength: float) -> Profile:
+        """Return the same profile for marks that change this share of the tokens."""
+        other = copy(self)
+        object.__setattr__(other, "_shares", lambda *_: self._hats(strength))
+        return other
+
+    def green_masses(self, gamma: float, draws: int, rng: np.random.Generator) -> Array:
+        """Draw green masses of the steps of unmarked text, under lists drawn at random."""
         plain = self._level == 0
-        return y[plain].ravel(), weights[plain].ravel() / plain.sum()
+        head = self.head[plain].astype(np.float64)
+        mass, square = self.tail_mass[plain], self.tail_square[plain]
+        a = np.clip(mass**2 / np.maximum(square, 1e-300) - 1.0, 1e-3, 1e9)
+        masses = [
+            np.einsum("ij,ij->i", head, rng.random(head.shape) < gamma)
+            + mass * rng.beta(gamma * a, (1.0 - gamma) * a)
+            for _ in range(draws)
+        ]
+        return np.asarray(np.minimum(np.concatenate(masses), 1.0))
 
     def scored_share(self, context_width: int) -> float:
         """Share of generated tokens that a detector would count, repeats being left out."""
@@ -163,22 +194,28 @@ class Profile(SignalModel):
         return counted / self.ids.size
 
     def _make_shares(self, gamma: float, delta: float) -> Array:
-        """How much each level counts for a design: hat functions at the design's own strength."""
+        """How much each level counts for a design, at the strength that it has itself."""
         levels = self._strengths
         if levels.size == 1:
             return np.ones(1)
         changed = np.bincount(self._level, self._mass.rates(gamma, delta)) / np.bincount(
             self._level
         )
-        strength = 0.0
-        for _ in range(_ROUNDS):
-            strength = float(np.interp(strength, levels, changed - gamma))
+        return self._hats(_fixed_point(levels, np.maximum(changed - gamma, 0.0)))
+
+    def _hats(self, strength: float) -> Array:
+        """How much each level counts at a strength: piecewise linear interpolation."""
+        levels = self._strengths
         return np.array([np.interp(strength, levels, row) for row in np.eye(levels.size)])
 
     def _mean(self, values: Array, gamma: float, delta: float) -> float:
         """Mean over steps, level by level."""
         means = np.bincount(self._level, values) / np.bincount(self._level)
         return float(self._shares(gamma, delta) @ means)
+
+    def _average(self, powers: Array, gamma: float, delta: float) -> float:
+        """Mean over texts of a probability, which rounding must not lift above 1."""
+        return min(1.0, float(self._text_weights(gamma, delta) @ powers))
 
     def _text_weights(self, gamma: float, delta: float) -> Array:
         """How much each text counts; sums to 1."""
@@ -201,9 +238,29 @@ class Profile(SignalModel):
         texts = np.split(np.arange(self.text.size), self._first[1:])
         return np.stack([np.resize(steps, n) for steps in texts])
 
+    def __reduce__(self) -> tuple[Any, ...]:  # what is computed is computed anew
+        names = ("head", "tail_mass", "tail_square", "text", "ids", "strength", "about")
+        return Profile, tuple(getattr(self, name) for name in names)
+
     @staticmethod
     def _each(
         function: Callable[[float, float], float], gamma: ArrayLike, delta: ArrayLike
     ) -> Array:
         g, d = np.broadcast_arrays(open_unit("gamma", gamma), logit_bias(delta))
         return np.asarray(np.vectorize(function, otypes=[np.float64])(g, d))
+
+
+def _fixed_point(levels: Array, changed: Array) -> float:
+    """Return the first s with ``s = f(s)``, f being linear between the levels and flat beyond.
+
+    ``changed`` are f's values at the levels, of which the first is 0; at least 0 each.
+    """
+    excess = changed - levels
+    after = np.flatnonzero(excess <= 0.0)
+    if after.size == 0:
+        return float(changed[-1])
+    i = int(after[0])
+    if i == 0:
+        return 0.0
+    share = excess[i - 1] / (excess[i - 1] - excess[i])
+    return float(levels[i - 1] + share * (levels[i] - levels[i - 1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from hashlib import blake2b
 from pathlib import Path
 
@@ -30,15 +31,17 @@ def save_profile(profile: Profile, path: Path) -> None:
 def load_profile(path: Path, *, unfinished: bool = False) -> Profile:
     """Read a profile; what is cut off, changed, of a newer version or not finished is refused."""
     hint = "make it with `powermark profile`"
+    if unfinished:
+        hint = "remove it; the profile then begins anew."
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
-            about = json.loads(str(found["about"]))
+            about = dict(json.loads(str(found["about"])))
             arrays = {name: found[name] for name in _ARRAYS}
     except OSError as error:
         raise FileProblem(
             f"cannot read {str(path)!r}: {error.strerror or error}.", hint=hint
         ) from None
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         raise FileProblem(f"{str(path)!r} is not a profile, or is cut off.", hint=hint) from None
     if about.pop("format", None) != FORMAT or type(about.get("version")) is not int:
         raise FileProblem(f"{str(path)!r} is not a profile.", hint=hint)

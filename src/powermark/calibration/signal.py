@@ -26,7 +26,7 @@ from powermark.theory.distortion import delta_from_kl, kl_divergence, token_kl
 from powermark.theory.green_rate import delta_from_gamma_prime, gamma_prime, token_green_rate
 from powermark.theory.power import beta_binomial_power, binomial_tail
 
-_TEXTS = 4096  # points at which the shares of topics in a text are taken
+_TEXTS, _EVERY = 4096, 32  # points for the shares of topics in a text; every 32nd after edits
 MAX_DELTA = 50.0  # a bias of e^50 is a hard mark; plans look no further
 
 
@@ -44,9 +44,14 @@ class SignalModel(ABC):
         return {}
 
     def standard_errors(
-        self, n_tokens: int, critical_count: float, gamma: float, delta: float
+        self,
+        n_tokens: int,
+        critical_count: float,
+        gamma: float,
+        delta: float,
+        edits: Edits | None = None,
     ) -> dict[str, float] | None:
-        """Errors of gamma_prime, kl and power that a sample's size leaves; None without one."""
+        """Errors of gamma_prime, kl and powers that a sample's size leaves; None without one."""
         return None
 
     @abstractmethod
@@ -76,6 +81,17 @@ class SignalModel(ABC):
             self.variance_inflation(n_tokens, gamma, delta),
         )
         return edits.attacked_power(n_tokens, critical_count, gamma, rate, max(c, 1.0))
+
+    def at_strength(self, strength: float) -> SignalModel:
+        """Return the signal of marks that change this share of the tokens."""
+        return self
+
+    def text_rates(self, gamma: float, deltas: Array, n_tokens: int) -> tuple[Array, Array] | None:
+        """Green rates at n steps of several texts, (texts, n, biases), and the texts' weights.
+
+        None where all steps are alike.
+        """
+        return None
 
     def delta_for_rate(self, gamma: float, rate: float) -> float:
         """Return the bias that gives this green rate; inf if none up to MAX_DELTA does."""
@@ -288,9 +304,20 @@ class TopicMixture(SignalModel):
         return 1.0 + (n_tokens - 1) * between / (mean * (1.0 - mean))
 
     def power(self, n_tokens: int, critical_count: float, gamma: float, delta: float) -> float:
+        return float(binomial_tail(n_tokens, critical_count, self._text_rates(gamma, delta)).mean())
+
+    def attacked_power(
+        self, edits: Edits, n_tokens: int, critical_count: float, gamma: float, delta: float
+    ) -> float:
+        rates = np.sort(self._text_rates(gamma, delta))[_EVERY // 2 :: _EVERY]
+        powers = [edits.attacked_power(n_tokens, critical_count, gamma, r, 1.0) for r in rates]
+        return float(np.mean(powers))
+
+    def _text_rates(self, gamma: float, delta: float) -> Array:
+        """Green rates of texts, evenly spread over their law."""
         rates = np.array([float(topic.green_rate(gamma, delta)) for topic in self.topics])
-        texts = np.clip(self._texts @ rates, 0.0, 1.0)  # type: ignore[attr-defined]
-        return float(binomial_tail(n_tokens, critical_count, texts).mean())
+        texts: Array = self._texts  # type: ignore[attr-defined]
+        return np.asarray(np.clip(texts @ rates, 0.0, 1.0))
 
 
 def _dirichlet_points(concentration: Array, count: int) -> Array:
@@ -302,5 +329,8 @@ def _dirichlet_points(concentration: Array, count: int) -> Array:
     ratio = optimize.brentq(lambda x: x ** (k + 1) - x - 1.0, 1.0, 2.0)
     steps = ratio ** -np.arange(1.0, k + 1.0)
     uniform = (0.5 + np.arange(1.0, count + 1.0)[:, None] * steps) % 1.0
-    draws = special.gammaincinv(concentration, uniform) + 1e-300
-    return np.asarray(draws / draws.sum(axis=1, keepdims=True))
+    draws = special.gammaincinv(concentration, uniform)
+    # near 0 the distribution function is x^a / Gamma(a+1), whose inverse outlives underflow
+    tiny = (np.log(uniform) + special.gammaln(concentration + 1.0)) / concentration
+    logs = np.where(draws > 1e-200, np.log(np.maximum(draws, 1e-200)), tiny)
+    return np.asarray(special.softmax(logs, axis=1))

@@ -167,6 +167,7 @@ class Detector:
         self.gamma_prime = planned_rate(spec) if gamma_prime is None else float(gamma_prime)
         self._tokenizer, self._normalise = tokenizer, normalise_text
         self._special_ids = special_ids
+        self._schedule = spec.schedule
         self._schemes = {name: scheme_of(spec, key) for name, key in named.items()}
         fingerprints = [k.fingerprint for k in named.values() if isinstance(k, SecretKey)]
         self._signature = signature(
@@ -239,19 +240,26 @@ class Detector:
         if n == 0 or rate <= gamma:
             return 0.0
         if self.detector == "count":
-            return float(binomial_tail(n, critical_count(n, gamma, level), rate))
+            k = int(critical_count(n, gamma, level))
+            if self._schedule is not None:
+                return self._schedule.power(n, k)
+            return float(binomial_tail(n, k, rate))
         rng = np.random.default_rng(n)
         if self.detector == "evalue":
             return self._evalue_power(min(n, _LONGEST_WALK), level, rng)
         test = WindowTest(self.detector, n, gamma)
-        return test.power(rate, level, draws=_DRAWS, rng=rng)
+        return test.power(rate, level, draws=_DRAWS, rng=rng, schedule=self._schedule)
 
     def _evalue_power(self, n: int, level: float, rng: np.random.Generator) -> float:
         """Simulate walks of n tokens, some at a time; a longer text only has more power."""
         up, down = bets(self.spec.gamma, self.gamma_prime)
         reached, part = 0, 100
         for _ in range(_DRAWS // part):
-            steps = np.where(rng.random((part, n)) < self.gamma_prime, up, down)
+            if self._schedule is None:
+                green = rng.random((part, n)) < self.gamma_prime
+            else:
+                green = self._schedule.draw(part, n, rng)
+            steps = np.where(green, up, down)
             reached += int((np.cumsum(steps, axis=1).max(axis=1) >= -np.log(level)).sum())
         return reached / _DRAWS
 
@@ -261,6 +269,8 @@ class Detector:
         if self.detector != "count":
             return None
         level = self.alpha / len(self._schemes)
+        if self._schedule is not None:
+            return int(np.argmax(self._schedule.powers(level) >= ENOUGH_POWER)) or None
         try:
             return required_length(self.spec.gamma, self.gamma_prime, level, ENOUGH_POWER)
         except (Infeasible, InvalidInput):

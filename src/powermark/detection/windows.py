@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from powermark.calibration.schedule import Schedule
 from powermark.checks import Array, count, open_unit, unit
 from powermark.detection import kernels
 from powermark.detection.statistics import green_rate_interval
@@ -222,10 +223,12 @@ class WindowTest:
         removal: float = 0.0,
         draws: int = 20_000,
         rng: np.random.Generator | None = None,
+        schedule: Schedule | None = None,
     ) -> float:
         """Share of marked texts that the test detects, simulated.
 
         ``removal`` of each text, in one block at a uniform place, is replaced by unmarked tokens.
+        With a ``schedule`` the texts are marked by it, whatever ``gamma_prime``.
         """
         value = self.threshold(alpha).value
         if value is None:
@@ -237,8 +240,12 @@ class WindowTest:
             starts = rng.integers(0, n - block + 1, (rows, 1))
             places = np.arange(n)
             replaced = (places >= starts) & (places < starts + block)
-            rates = np.where(replaced, self.gamma, float(unit("gamma_prime", gamma_prime)))
-            rejected += int((self.statistics(rng.random((rows, n)) < rates) > value).sum())
+            if schedule is None:
+                marked = rng.random((rows, n)) < float(unit("gamma_prime", gamma_prime))
+            else:
+                marked = schedule.draw(rows, n, rng)
+            colours = np.where(replaced, rng.random((rows, n)) < self.gamma, marked)
+            rejected += int((self.statistics(colours) > value).sum())
         return rejected / draws
 
 

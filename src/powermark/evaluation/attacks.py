@@ -17,7 +17,7 @@ def substitute(
     such text; a token is never replaced by itself.
     """
     rng = np.random.default_rng(seed)
-    pool = np.concatenate([np.asarray(text, np.int64) for text in texts])
+    pool = np.concatenate([np.zeros(0, np.int64), *(np.asarray(t, np.int64) for t in texts)])
     edited = []
     for text in texts:
         ids = np.array(text, np.int64)
@@ -31,15 +31,19 @@ def substitute(
 
 
 def replace_block(
-    texts: Sequence[Sequence[int]], removal: float, *, seed: int
+    texts: Sequence[Sequence[int]], size: int, within: int, *, seed: int
 ) -> list[NDArray[np.int64]]:
-    """Replace one contiguous share of each text by tokens of the next one."""
+    """Replace ``size`` tokens in a row, among the first ``within``, by those of another text.
+
+    They are put in backwards, so that no marked pair of the other text comes along.
+    """
     rng = np.random.default_rng(seed)
     edited = []
     for number, text in enumerate(texts):
-        ids, other = np.array(text, np.int64), np.asarray(texts[(number + 1) % len(texts)])
-        size = min(int(np.ceil(removal * ids.size)), ids.size)
-        first = int(rng.integers(0, ids.size - size + 1))
-        ids[first : first + size] = np.resize(other[::-1], size)
+        ids, other = np.array(text, np.int64), np.array(texts[number - 1], np.int64)
+        room = min(within, ids.size)
+        taken = min(size, room, other.size)
+        first = int(rng.integers(0, room - taken + 1))
+        ids[first : first + taken] = other[::-1][:taken]
         edited.append(ids)
     return edited

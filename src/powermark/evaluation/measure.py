@@ -23,12 +23,22 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A measured value and its interval, from so many texts."""
+    """A measured value and its interval, from so many texts; infinite where they say nothing."""
 
     value: float
     low: float
     high: float
     texts: int
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return bool(np.isfinite([self.value, self.low, self.high]).all())
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return plain numbers, None for what is not known."""
+        values = {"value": self.value, "low": self.low, "high": self.high}
+        return {k: v if np.isfinite(v) else None for k, v in values.items()} | {"texts": self.texts}
 
     def covers(self, value: float) -> bool:
         """Whether the interval holds a value."""
@@ -57,9 +67,10 @@ def mean_per_token(texts: Sequence[ArrayLike], level: float = LEVEL) -> Estimate
 def share(found: ArrayLike, level: float = LEVEL) -> Estimate:
     """Share of texts for which something holds, with the Clopper-Pearson interval."""
     hits = np.asarray(found, bool)
+    if hits.size == 0:
+        return Estimate(np.nan, -np.inf, np.inf, 0)
     low, high = green_rate_interval(int(hits.sum()), hits.size, level)
-    value = float(hits.mean()) if hits.size else np.nan
-    return Estimate(value, float(low), float(high), hits.size)
+    return Estimate(float(hits.mean()), float(low), float(high), hits.size)
 
 
 def green_counts(

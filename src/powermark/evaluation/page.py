@@ -19,7 +19,7 @@ _CALLED = {
 def verification_page(found: Verification) -> str:
     """Return a page with no script, no style sheet and no picture from elsewhere."""
     return _PAGE.substitute(
-        title="promise broken" if found.broken else "promise kept",
+        title=_title(found),
         verdict=escape(found.verdict()),
         mark=escape(
             f"gamma {found.gamma:.4f}, delta {found.delta:.3f}; planned for {found.n_tokens} "
@@ -31,15 +31,20 @@ def verification_page(found: Verification) -> str:
     )
 
 
+def _title(found: Verification) -> str:
+    if found.broken:
+        return "promise broken"
+    kept = all(check.holds for check in found.checks)
+    return "promise kept" if kept else "too little is known"
+
+
 def _row(check: Check) -> str:
-    seen = check.measured
-    numbers = [check.promised, check.profile, check.plug_in, seen.value]
-    cells = "".join(f"<td>{'-' if x is None else f'{x:.4f}'}</td>" for x in numbers)
-    interval = f"{max(seen.low, 0.0):.4f} to {seen.high:.4f}"
-    word = "kept" if check.holds else "broken"
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in check.cells())
+    word = check.verdict.lower()
+    drawn = _bar(check) if check.measured.known else ""
     return (
-        f"<tr><th>{escape(_CALLED[check.name])}</th>{cells}<td>{interval}</td>"
-        f'<td class="{word}">{word}</td><td>{_bar(check)}</td></tr>'
+        f"<tr><th>{escape(_CALLED[check.name])}</th>{cells}"
+        f'<td class="{word}">{word}</td><td>{drawn}</td></tr>'
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from powermark.integrations.transformers import WatermarkConfig
 
 Part = tuple[NDArray[Any], ...]  # head, tail mass, tail square, text and ids of some steps
+_NOTHING = 1e-4  # share of tokens changed below which a text is as good as unmarked
 HEAD = 64  # probabilities kept of each distribution; of the rest its mass and sum of squares
 
 
@@ -105,10 +106,12 @@ def record_profile(
         "prompts": digest_of_prompts(prompts),
         "made_by": f"powermark {__version__}",
     }
-    recorder, parts, done = Recorder(_reference(model, seed, batch)), list[Part](), 0
+    dealt = _Dealt()
+    recorder, parts, done = Recorder(_reference(model, seed, dealt)), list[Part](), 0
     if so_far is not None and so_far.exists():
         parts, done = _earlier(so_far, about)
     for first in range(done, len(prompts), batch):
+        dealt.first = first
         written = model.complete(
             prompts[first : first + batch],
             **dataclasses.asdict(sampling),
@@ -133,8 +136,22 @@ def record_profile(
     return _joined(parts, about)
 
 
-def _reference(model: LanguageModel, seed: int, batch: int) -> WatermarkConfig:
-    """Return a mark of which each row of a batch has its own strength, some none."""
+class _Dealt:
+    """Deals the reference mark's biases to texts by their number, whatever the batch."""
+
+    first = 0  # number of a batch's first text
+
+    def __call__(self, input_ids: Any) -> Array:
+        return _bias_of(self.first + np.arange(input_ids.shape[0]))
+
+
+def _bias_of(text: NDArray[Any]) -> Array:
+    """Return the reference mark's bias for texts by number."""
+    return np.asarray(np.array(REFERENCE_DELTAS)[text % len(REFERENCE_DELTAS)])
+
+
+def _reference(model: LanguageModel, seed: int, dealt: _Dealt) -> WatermarkConfig:
+    """Return a mark of which each text has its own strength, some none."""
     from powermark.integrations.transformers import WatermarkConfig
 
     spec = WatermarkSpec(
@@ -144,27 +161,20 @@ def _reference(model: LanguageModel, seed: int, batch: int) -> WatermarkConfig:
         vocab_size=model.vocab_size,
     )
     key = SecretKey(blake2b(f"profile {seed}".encode(), digest_size=32).digest())  # marks nothing
-    deltas = _dealt(batch)
-    return WatermarkConfig(
-        spec, key, model.tokenizer, temperature=1.0, deltas=lambda ids: deltas[: ids.shape[0]]
-    )
-
-
-def _dealt(batch: int) -> Array:
-    """Return the reference mark's bias for each row of a batch."""
-    return np.resize(np.array(REFERENCE_DELTAS), batch)
+    return WatermarkConfig(spec, key, model.tokenizer, temperature=1.0, deltas=dealt)
 
 
 def _joined(parts: list[Part], about: dict[str, Any]) -> Profile:
     """Put the parts of a profile end to end, with the strength of each mark and a digest."""
     arrays = [np.concatenate(values) for values in zip(*parts, strict=True)]
-    deltas = _dealt(about["batch"])[arrays[3] % about["batch"]]
+    deltas = _bias_of(arrays[3])
     strength = np.zeros(deltas.size, np.float32)
     for delta in set(REFERENCE_DELTAS) - {0.0}:
         mine = deltas == delta
         if mine.any():
             mass = GreenMass(*(array[mine] for array in arrays[:3]))
-            strength[mine] = mass.rates(REFERENCE_GAMMA, delta).mean() - REFERENCE_GAMMA
+            changed = float(mass.rates(REFERENCE_GAMMA, delta).mean()) - REFERENCE_GAMMA
+            strength[mine] = changed if changed > _NOTHING else 0.0
     head, mass_left, square, text, ids = arrays
     profile = Profile(head, mass_left, square, text, ids, strength, about)
     profile = dataclasses.replace(profile, about=profile.origin)

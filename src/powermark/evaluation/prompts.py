@@ -14,6 +14,7 @@ from powermark.errors import FileProblem, InvalidInput
 from powermark.evaluation.sources import HUB, LEAST_WORDS, SOURCES, passages
 
 FIELDS = ("prompt", "text")  # of a JSON object, in this order
+MOST = 1_000  # passages of a named source, unless a number is asked for
 WORDS = 30  # of a passage, to be continued; about forty tokens
 
 
@@ -59,12 +60,15 @@ def prompts_for(source: Path | None, texts: int) -> list[str]:
     After an empty prompt a model writes what comes to its mind.
     """
     count("texts", texts)
-    if source is None:
-        found = [""]
-    elif str(source) in SOURCES or str(source).startswith(HUB):
-        found = openings(passages(str(source), texts))
-        if not found:
-            raise InvalidInput(f"{source} has no passages of {LEAST_WORDS} words.")
-    else:
-        found = read_prompts(source)
+    found = [""] if source is None else all_prompts(source, texts)
     return [found[i % len(found)] for i in range(texts)]
+
+
+def all_prompts(source: Path, most: int | None = None) -> list[str]:
+    """Return the prompts of a file, or up to ``most`` of a named source."""
+    if str(source) not in SOURCES and not str(source).startswith(HUB):
+        return read_prompts(source)
+    found = openings(passages(str(source), most or MOST))
+    if not found:
+        raise InvalidInput(f"{source} has no passages of {LEAST_WORDS} words.")
+    return found

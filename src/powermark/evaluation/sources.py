@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
-from powermark.files import cache_folder
+from powermark.files import cache_folder, make_folder
 
 HUB = "hf:"  # hf:DATASET[:CONFIGURATION[:SPLIT[:FIELD]]]
 LEAST_WORDS = 40  # of a passage worth taking
@@ -81,10 +81,7 @@ def _fetched(name: str, source: Source) -> Path:
     folder = cache_folder() / "texts"
     path = folder / f"{name}-{source.sha256[:12]}{Path(source.member).suffix}"
     if not path.exists():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileProblem(f"cannot keep {name} in {str(folder)!r}: {error.strerror}.") from None
+        make_folder(folder)
         fetch(source, path)
     return path
 

@@ -20,6 +20,7 @@ from powermark.calibration.design import Design, evaluate
 from powermark.calibration.edits import Edits
 from powermark.calibration.profile import Profile
 from powermark.calibration.signal import PlugIn, SignalModel
+from powermark.detection.scoring import score
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.attacks import replace_block, substitute
 from powermark.evaluation.measure import Estimate, detected, green_counts, mean_per_token
@@ -38,14 +39,31 @@ _SETTINGS = ("temperature", "top_k", "top_p")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One quantity: what was promised, what other signal models say, what was measured."""
+    """One quantity: what was promised, what other signal models say, what was measured.
+
+    ``holds`` is None where too little was measured, or is known of the promise, to say.
+    """
 
     name: str
     promised: float
     plug_in: float
     profile: float | None
     measured: Estimate
-    holds: bool
+    holds: bool | None
+
+    @property
+    def verdict(self) -> str:
+        """One word."""
+        return {True: "kept", False: "BROKEN", None: "unknown"}[self.holds]
+
+    def cells(self) -> list[str]:
+        """Return the numbers as words: promised, profile, plug-in, measured and its interval."""
+        seen = self.measured
+        words = [f"{self.promised:.4f}", "-" if self.profile is None else f"{self.profile:.4f}"]
+        words.append(f"{self.plug_in:.4f}")
+        if not seen.known:
+            return [*words, "-", "-"]
+        return [*words, f"{seen.value:.4f}", f"{max(seen.low, 0.0):.4f} to {seen.high:.4f}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,22 +88,19 @@ class Verification:
     @property
     def broken(self) -> list[str]:
         """Names of the checks that failed."""
-        return [check.name for check in self.checks if not check.holds]
+        return [check.name for check in self.checks if check.holds is False]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that the command line prints."""
-        return {**dataclasses.asdict(self), "broken": self.broken}
+        found = dataclasses.asdict(self)
+        for check, plain in zip(self.checks, found["checks"], strict=True):
+            plain["measured"] = check.measured.to_dict()
+        return {**found, "broken": self.broken}
 
     def table(self) -> list[list[str]]:
         """Return the checks as rows of words, with a heading."""
-        rows = [["", "promised", "profile", "plug-in", "measured", "interval", ""]]
-        for check in self.checks:
-            seen = check.measured
-            says = "-" if check.profile is None else f"{check.profile:.4f}"
-            interval = f"{max(seen.low, 0.0):.4f} to {min(seen.high, 9.9999):.4f}"
-            row = [check.name, f"{check.promised:.4f}", says, f"{check.plug_in:.4f}"]
-            rows.append([*row, f"{seen.value:.4f}", interval, "" if check.holds else "BROKEN"])
-        return rows
+        heading = ["", "promised", "profile", "plug-in", "measured", "interval", ""]
+        return [heading, *([check.name, *check.cells(), check.verdict] for check in self.checks)]
 
     def __str__(self) -> str:
         rows = self.table()
@@ -102,6 +117,9 @@ class Verification:
         )
         if self.broken:
             return f"The promise is broken on {seen}: {', '.join(self.broken)}."
+        unknown = [check.name for check in self.checks if check.holds is None]
+        if unknown:
+            return f"Too little is known to say, on {seen}: {', '.join(unknown)}."
         return f"The promise holds on {seen}."
 
 
@@ -147,6 +165,8 @@ def sampling_for(promise: Design, **wanted: float | None) -> Sampling:
                 hint="record a profile at that setting and plan with it.",
             )
         settings[name] = next(value for value in (asked, theirs, usual) if value is not None)
+    if settings["temperature"] == 0:
+        raise InvalidInput("temperature must be above 0: a mark needs a choice to act on.")
     n_tokens = int(np.ceil(_SPARE * promise.n_tokens)) + 5
     return Sampling(n_tokens=n_tokens, **settings)
 
@@ -192,23 +212,17 @@ def verify(
     seed
         Of the edits, where the promise is about edited text.
     """
-    scheme, n, k = scheme_of(spec, key), promise.n_tokens, promise.critical_count
-    counts = [_counts(scheme, records, n) for records in (marked, unmarked)]
-    edits = _edits(promise)
-    edited = _edited(edits, marked, seed)
+    n, edits = promise.n_tokens, _edits(promise)
     names = ["gamma_prime", "kl", "power", "size"]
-    names += ["attacked_power"] if edited is not None else []
+    names += ["attacked_power"] if edits.edit_rate or edits.removal else []
     level = 1.0 - (1.0 - JOINT_LEVEL) / len(names)
-    measured = {
-        "gamma_prime": mean_per_token([record["green_rate"] for record in marked], level),
-        "kl": mean_per_token([record["kl"] for record in marked], level),
-        "power": detected(counts[0], k, level),
-        "size": detected(counts[1], k, level),
-    }
-    if edited is not None:
-        prompts = [record["prompt_ids"] for record in marked]
-        measured["attacked_power"] = detected(green_counts(scheme, edited, n, prompts), k, level)
-    others = {
+    scheme = scheme_of(spec, key)
+    measured = _measured(scheme, promise, edits, marked, unmarked, level, seed)
+    if spec.steering is not None:  # where a bias is 0 the records do not say what is green
+        scores = score(scheme, [record["token_ids"] for record in marked])
+        seen = [scores.colours(i)[:n] for i in range(scores.texts)]
+        measured["gamma_prime"] = mean_per_token(seen, level)
+    told = {
         name: evaluate(
             spec.gamma,
             spec.delta,
@@ -220,24 +234,17 @@ def verify(
         )
         for name, signal in _signals(profile).items()
     }
-    errors = promise.standard_errors or {}
-    reach = float(special.ndtri(0.5 + level / 2.0))
-    checks = []
-    for name in names:
-        promised = promise.alpha if name == "size" else getattr(promise, name)
-        widened = _widen(measured[name], reach * errors.get(name, 0.0))
-        good = widened.low <= promised if name in _TOO_MUCH else promised <= widened.high
-        told = {other: getattr(design, name) for other, design in others.items()}
-        checks.append(
-            Check(
-                name=name,
-                promised=promised,
-                plug_in=told["plug_in"],
-                profile=told.get("profile"),
-                measured=measured[name],
-                holds=bool(good),
-            )
+    checks = [
+        Check(
+            name=name,
+            promised=_promised(promise, name),
+            plug_in=getattr(told["plug_in"], name),
+            profile=getattr(told["profile"], name) if profile is not None else None,
+            measured=measured[name],
+            holds=_holds(promise, name, measured[name], level),
         )
+        for name in names
+    ]
     return Verification(
         checks=tuple(checks),
         n_tokens=n,
@@ -247,7 +254,7 @@ def verify(
         texts=len(marked),
         marked=measured["power"].texts,
         unmarked=measured["size"].texts,
-        notes=_notes(promise, measured["power"], len(marked), edits, edited is not None),
+        notes=_notes(promise, measured["power"], len(marked), edits),
         signature=signature(
             "verify",
             spec=spec.digest,
@@ -261,9 +268,54 @@ def verify(
     )
 
 
+def _measured(
+    scheme: Scheme,
+    promise: Design,
+    edits: Edits,
+    marked: Sequence[Record],
+    unmarked: Sequence[Record],
+    level: float,
+    seed: int,
+) -> dict[str, Estimate]:
+    """Return what the texts show of each quantity."""
+    n, k = promise.n_tokens, promise.critical_count
+    found = {
+        "gamma_prime": mean_per_token([record["green_rate"] for record in marked], level),
+        "kl": mean_per_token([record["kl"] for record in marked], level),
+        "power": detected(_counts(scheme, marked, n), k, level),
+        "size": detected(_counts(scheme, unmarked, n), k, level),
+    }
+    ids = [record["token_ids"] for record in marked]
+    if edits.edit_rate:
+        edited = substitute(ids, edits.edit_rate, seed=seed)
+    elif edits.removal:
+        edited = replace_block(ids, int(np.ceil(edits.removal * n)), n, seed=seed)
+    else:
+        return found
+    attacked = detected(green_counts(scheme, edited, n), k, level)
+    return {**found, "attacked_power": attacked}
+
+
+def _promised(promise: Design, name: str) -> float:
+    return float(promise.alpha if name == "size" else getattr(promise, name))
+
+
+def _holds(promise: Design, name: str, measured: Estimate, level: float) -> bool | None:
+    """Say whether a promise is kept, within the measurement's interval and the promise's error."""
+    sampled = promise.profile is not None and name != "size"
+    errors = promise.standard_errors or {}
+    if not measured.known or (sampled and name not in errors):
+        return None
+    reach = float(special.ndtri(0.5 + level / 2.0)) * (errors[name] if sampled else 0.0)
+    promised = _promised(promise, name)
+    if name in _TOO_MUCH:
+        return bool(measured.value - np.hypot(measured.value - measured.low, reach) <= promised)
+    return bool(promised <= measured.value + np.hypot(measured.high - measured.value, reach))
+
+
 def _counts(scheme: Scheme, records: Sequence[Record], n_tokens: int) -> Any:
-    ids, prompts = ([record[name] for record in records] for name in ("token_ids", "prompt_ids"))
-    return green_counts(scheme, ids, n_tokens, prompts)
+    """Count as a detector does that is not told the prompt."""
+    return green_counts(scheme, [record["token_ids"] for record in records], n_tokens)
 
 
 def _edits(promise: Design) -> Edits:
@@ -277,37 +329,18 @@ def _edits(promise: Design) -> Edits:
     )
 
 
-def _edited(edits: Edits, marked: Sequence[Record], seed: int) -> Any:
-    """Return the marked texts as readers leave them; None where nothing says how."""
-    ids = [record["token_ids"] for record in marked]
-    if edits.edit_rate is not None:
-        return substitute(ids, edits.edit_rate, seed=seed)
-    if edits.removal is not None:
-        return replace_block(ids, edits.removal, seed=seed)
-    return None
-
-
 def _signals(profile: Profile | None) -> dict[str, SignalModel]:
     signals: dict[str, SignalModel] = {"plug_in": PlugIn()}
     return signals if profile is None else {**signals, "profile": profile}
 
 
-def _widen(measured: Estimate, reach: float) -> Estimate:
-    """Add a promise's own uncertainty to an interval."""
-    low = measured.value - np.hypot(measured.value - measured.low, reach)
-    high = measured.value + np.hypot(measured.high - measured.value, reach)
-    return dataclasses.replace(measured, low=low, high=high)
-
-
-def _notes(
-    promise: Design, power: Estimate, texts: int, edits: Edits, was_edited: bool
-) -> tuple[str, ...]:
+def _notes(promise: Design, power: Estimate, texts: int, edits: Edits) -> tuple[str, ...]:
     notes = []
     if power.texts < texts:
         notes.append(
             f"note: {texts - power.texts} of {texts} marked texts had fewer than "
             f"{promise.n_tokens} tokens that count and say nothing about the power."
         )
-    if edits and not was_edited:
+    if edits.survival is not None:
         notes.append("note: a survival does not say which tokens are edited; nothing was edited.")
     return tuple(notes)

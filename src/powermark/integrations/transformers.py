@@ -9,6 +9,10 @@ way to go. :class:`WatermarkProcessor` is for engines that only take logits proc
 
 The context of a token is the last ``context_width`` real tokens, prompt included. Where there are
 fewer, because the prompt is shorter, the step is not marked; detection does not score it either.
+
+Where the spec has a schedule, the bias of each row follows its own count, from the first token
+after the prompt on. ``generate()`` makes a processor for each call; one that is used by hand takes
+the ids of its first call for the prompt, and those of a call with fewer ids for a new one.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from powermark.watermark.embed import delta_scale, measure_bias, scheme_of
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import Place, WatermarkSpec, digest_of
+from powermark.watermark.tracker import Tracker
 
 _CONTEXTS = 3  # place of the contexts in a recorded step
 _HOST = "cpu"  # where the compiled core can reach tensors
@@ -94,6 +99,8 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         What prompts are padded with on the left; the tokenizer's padding or, without, end token.
     deltas
         A bias for each row and step in place of the spec's, from the input ids so far.
+    marked
+        Which rows get the mark at all, from the input ids; all by default.
     """
 
     def __init__(
@@ -106,6 +113,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         temperature: float | None = None,
         pad_token_id: int | None = None,
         deltas: Deltas | None = None,
+        marked: Deltas | None = None,
     ) -> None:
         spec.check_tokenizer(digest_of(tokenizer), len(tokenizer))
         self._scheme = scheme_of(spec, key)
@@ -114,18 +122,34 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         self._pad = tokenizer.pad_token_id if pad_token_id is None else pad_token_id
         if self._pad is None:  # then people pad with the end of text
             self._pad = getattr(tokenizer, "eos_token_id", None)
-        self._deltas = deltas
+        self._deltas, self._marked = deltas, marked
+        self._schedule = spec.schedule if deltas is None else None
+        self._special_ids = getattr(tokenizer, "all_special_ids", ())
         self._record: KlRecord | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget all texts; the next call's are new, and what is there is their prompt."""
+        self._tracker: Tracker | None = None
+        if self._schedule is not None:
+            self._tracker = Tracker(self._scheme, self._schedule, self._special_ids)
+        self._start: int | None = None
 
     def recording(self, record: KlRecord | None) -> WatermarkProcessor:
-        """Return a copy that writes what it does to ``record``; it must be the last processor."""
+        """Return a copy for one generation, which writes what it does to ``record``.
+
+        To be truthful it must be the last processor.
+        """
         other = copy(self)
         other._record = record
+        other._begin()
         return other
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Return the logits of a step with the bias added; (rows, length), (rows, width)."""
         length, width = input_ids.shape[1], scores.shape[1]
+        if self._start is None or length < self._start:
+            self._start = length
         h, size = self._scheme.context_width, self._scheme.vocab_size
         if width < size:
             raise SpecMismatch(
@@ -175,10 +199,16 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         return marked.to(scores.dtype)
 
     def _row_deltas(self, input_ids: Tensor) -> Any:
-        """Return the bias: one for all rows, or one each where a function chooses."""
-        if self._deltas is None:
-            return self._delta
-        return np.asarray(self._deltas(input_ids)) * self._scale
+        """Return the bias: one for all rows, or one each where something chooses."""
+        biases: Any = self._delta
+        if self._tracker is not None:
+            written = input_ids[:, self._start :].cpu().numpy()
+            biases = self._tracker.deltas(written) * self._scale
+        elif self._deltas is not None:
+            biases = np.asarray(self._deltas(input_ids)) * self._scale
+        if self._marked is not None:
+            biases = np.where(np.asarray(self._marked(input_ids), bool), biases, 0.0)
+        return biases
 
     @property
     def _looks_for_padding(self) -> bool:
@@ -209,6 +239,7 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
         temperature: float | None = None,
         pad_token_id: int | None = None,
         deltas: Deltas | None = None,
+        marked: Deltas | None = None,
         record_kl: bool = False,
     ) -> None:
         self.spec = spec
@@ -222,6 +253,7 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
             temperature=temperature,
             pad_token_id=pad_token_id,
             deltas=deltas,
+            marked=marked,
         )
 
     def construct_processor(self, vocab_size: int, device: Any = None) -> WatermarkProcessor:  # noqa: ARG002

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from powermark.calibration.plan import Plan
+from powermark.calibration.schedule import Schedule
 from powermark.checks import count, in_interval, logit_bias, open_unit
 from powermark.errors import FileProblem, InvalidInput, SpecCorrupt, SpecMismatch, SpecTooNew
 from powermark.files import write_file
 from powermark.watermark.compat import COMPAT_SCHEMES
 from powermark.watermark.keys import HashKey, SecretKey
 
-FORMAT, VERSION = "powermark-spec", 1
+FORMAT, VERSION = "powermark-spec", 2
+STEERED = 2  # the first version that knows schedules; without one, version 1 is written
 SCHEMES = ("pm1", *COMPAT_SCHEMES)
 MAX_CONTEXT = 64  # as many as SGLang's; more would only make marks more fragile
 MAX_VOCABULARY = 2**24  # sixty times the largest in use
@@ -57,6 +59,9 @@ class WatermarkSpec:
         Of the one key this spec goes with; None allows any.
     design
         The plan it came from, as its ``to_dict()``; None for a mark chosen by hand.
+    steering
+        A schedule of biases, as its ``to_dict()``; None for a constant one. ``delta`` is then the
+        largest.
     """
 
     scheme: str = "pm1"
@@ -68,6 +73,7 @@ class WatermarkSpec:
     delta_place: Place = "after_temperature"
     key_fingerprint: str | None = None
     design: dict[str, Any] | None = None
+    steering: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
@@ -87,6 +93,8 @@ class WatermarkSpec:
             "context_width": int(count("context_width", self.context_width, at_least=0)),
             "vocab_size": int(count("vocab_size", self.vocab_size)),
         }
+        if self.steering is not None:
+            Schedule.from_dict(self.steering, checked["gamma"])  # says what is wrong
         for name, value in checked.items():  # 2 and 2.0 are the same delta, and the same digest
             object.__setattr__(self, name, value)
 
@@ -95,12 +103,14 @@ class WatermarkSpec:
         """Freeze a plan; ``fields`` are those of the spec that a plan does not know."""
         design = plan.to_dict()
         del design["points"]
+        steering = design.pop("steering")
         return cls(
             gamma=plan.gamma,
             delta=plan.delta,
             context_width=plan.context_width,
             vocab_size=vocab_size,
             design=design,
+            steering=steering,
             **fields,
         )
 
@@ -114,8 +124,17 @@ class WatermarkSpec:
         """Return the JSON object that :meth:`save` writes."""
         return {**self._fields(), "digest": self.digest}
 
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule of biases; None where the bias is constant."""
+        return None if self.steering is None else Schedule.from_dict(self.steering, self.gamma)
+
     def _fields(self) -> dict[str, Any]:
-        return {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+        fields = {"format": FORMAT, "version": STEERED, **dataclasses.asdict(self)}
+        if self.steering is None:  # as older versions write and read it
+            fields["version"] = 1
+            del fields["steering"]
+        return fields
 
     @classmethod
     def from_dict(cls, found: Any, source: str = "the spec") -> Self:
@@ -131,6 +150,7 @@ class WatermarkSpec:
                 hint="install a newer powermark.",
             )
         names = {field.name for field in dataclasses.fields(cls)}
+        names -= {"steering"} if version < STEERED else set()
         known = names | {"format", "version", "digest"}
         for kind, wrong in (
             ("misses", known - found.keys()),
@@ -139,7 +159,7 @@ class WatermarkSpec:
             if wrong:
                 raise SpecCorrupt(f"{source} {kind} fields: {', '.join(sorted(wrong))}.")
         for name, kinds in _KINDS.items():
-            if type(found[name]) not in kinds:
+            if name in found and type(found[name]) not in kinds:
                 raise SpecCorrupt(
                     f"{name} in {source} must be {' or '.join(k.__name__ for k in kinds)}; "
                     f"got {type(found[name]).__name__}.",
@@ -214,6 +234,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "delta_place": (str,),
     "key_fingerprint": _TEXT,
     "design": (dict, type(None)),
+    "steering": (dict,),
     "digest": (str,),
 }
 

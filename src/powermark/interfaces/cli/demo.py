@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from powermark.files import write_file
+from powermark.files import make_folder, write_file
 from powermark.interfaces.cli import options
 
 EXAMPLES = """\
@@ -34,7 +34,7 @@ def demo_command(
     texts: Annotated[int, typer.Option(help="Texts to profile with, and to verify with.")] = 36,
 ) -> None:
     """Make a key, profile, plan, marked text, detection and verification, and a page of it all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     name = options.named_model(model)
     files = ("demo.key", "demo.npz", "demo.json", "demo.txt", "report.html", "verify.html")
     key, profile, spec, text, report, verified = (shlex.quote(str(folder / f)) for f in files)

@@ -197,12 +197,12 @@ class _Mark:
 def _prompts(prompt: str | None, path: Path | None) -> list[str]:
     """Return the prompt, or those of a file."""
     from powermark.detection.text import valid
-    from powermark.evaluation.prompts import read_prompts
+    from powermark.evaluation.prompts import all_prompts
 
     if prompt is not None and path is None:
         return [valid(prompt, "the prompt")]
     if prompt is None and path is not None:
-        return read_prompts(path)
+        return all_prompts(path)
     raise InvalidInput("give either a prompt or --prompts FILE (- for stdin).")
 
 

@@ -25,6 +25,8 @@ Examples:
   powermark plan --n-tokens 100 --alpha .01 --power .95 --model smollm2-135m -o s.json
 
   powermark plan --n-tokens 50 --alpha .05 --power .95 --profile p.npz --compare
+
+  powermark plan --n-tokens 50 --alpha .05 --power .95 --profile p.npz --steer
 """
 
 
@@ -52,6 +54,14 @@ def plan_command(
     precision: Annotated[
         float, typer.Option(help="Warn where a profile leaves the power less certain than this.")
     ] = 0.03,
+    steer: Annotated[
+        bool, typer.Option("--steer", help="Let the bias follow the count: less KL, same detector.")
+    ] = False,
+    checkpoint: Annotated[
+        list[int] | None,
+        typer.Option(help="With --steer: a shorter length to be found at, too; repeatable."),
+    ] = None,
+    delta_cap: Annotated[float, typer.Option(help="With --steer: the largest bias.")] = 50.0,
     compare: Annotated[
         bool, typer.Option("--compare", help="Say what every signal model promises.")
     ] = False,
@@ -67,9 +77,9 @@ def plan_command(
     """Choose gamma and delta. Give all but one of --n-tokens, --alpha, --power, --kl."""
     from powermark.calibration.plan import plan
 
-    if compare and (profile is None or output is not None or method != "exact"):
+    if compare and (profile is None or output is not None or method != "exact" or steer):
         raise InvalidInput(
-            "--compare needs --profile, and neither writes a spec nor takes another method.",
+            "--compare needs --profile, and neither writes a spec nor takes --steer or --method.",
             hint="record a profile with `powermark profile` first.",
         )
     if output is None and (model is not None or key is not None):
@@ -95,6 +105,10 @@ def plan_command(
         "variance_inflation": variance_inflation,
         "precision": precision,
     }
+    if steer:
+        request |= {"steer": True, "checkpoints": checkpoint or (), "delta_cap": delta_cap}
+    elif checkpoint or delta_cap != 50.0:
+        raise InvalidInput("--checkpoint and --delta-cap are for --steer.")
     if compare:
         _print_comparison(model_signal, request, as_json)
         return

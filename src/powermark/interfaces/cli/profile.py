@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from powermark.errors import InvalidInput
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.progress import progress
 
@@ -48,6 +49,8 @@ def profile_command(
     from powermark.evaluation.writing import Sampling
     from powermark.models import load_model
 
+    if temperature == 0:
+        raise InvalidInput("--temperature must be above 0: a mark needs a choice to act on.")
     sampling = Sampling(n_tokens=n_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
     given = prompts_for(prompts, texts)
     language_model = load_model(options.named_model(model))
@@ -78,8 +81,9 @@ def _compared(found: Profile, gamma: float, delta: float) -> str:
     rate, kl = float(found.green_rate(gamma, delta)), float(found.kl(gamma, delta))
     plain = PlugIn()
     by_rate, by_kl = float(plain.green_rate(gamma, delta)), float(plain.kl(gamma, delta))
-    errors = found.standard_errors(1, 1, gamma, delta) or {"gamma_prime": 1.0, "kl": 1.0}
+    errors = found.standard_errors(1, 1, gamma, delta)
+    shown = {k: "?" if errors is None else f"{errors[k]:.4f}" for k in ("gamma_prime", "kl")}
     return (
-        f"{gamma:<5}  {delta:<5}  {rate:.4f} +- {errors['gamma_prime']:.4f} ({by_rate:.4f})  "
-        f"{kl:.4f} +- {errors['kl']:.4f} ({by_kl:.4f})"
+        f"{gamma:<5}  {delta:<5}  {rate:.4f} +- {shown['gamma_prime']} ({by_rate:.4f})  "
+        f"{kl:.4f} +- {shown['kl']} ({by_kl:.4f})"
     )

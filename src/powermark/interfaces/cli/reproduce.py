@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from powermark.errors import InvalidInput
-from powermark.files import write_file
+from powermark.files import make_folder, write_file
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.files import csv_bytes
 
@@ -91,7 +91,7 @@ def _lab(data: Path | None, work: Path, model: str | None) -> Lab:
             hint="a folder with c4.jsonl, lfqa.jsonl and wikipedia.jsonl; their objects have a "
             '"prompt", or a "text" to take the beginning of.',
         )
-    work.mkdir(parents=True, exist_ok=True)
+    make_folder(work)
     return Lab(
         load_model(options.named_model(model)),
         data,

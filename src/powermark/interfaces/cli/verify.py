@@ -62,12 +62,18 @@ def verify_command(
     from powermark.evaluation.verify import check_profile, promise_of, sampling_for, verify
     from powermark.models import load_model
     from powermark.watermark.embed import load_key_for
+    from powermark.watermark.keys import HashKey
     from powermark.watermark.spec import WatermarkSpec
 
     if texts < 2 or batch < 1:
         raise InvalidInput(f"--texts must be 2 or more, --batch 1 or more; got {texts}, {batch}.")
     mark = WatermarkSpec.load(spec)
     secret = load_key_for(mark, key)
+    if output is not None and isinstance(secret, HashKey) and secret != HashKey():
+        raise InvalidInput(
+            "texts under another tool's own hash key are not kept: nothing shows which it was.",
+            hint="leave -o out.",
+        )
     known = None if profile is None else load_profile(profile)
     promise = promise_of(mark, n_tokens=n_tokens, alpha=alpha, profile=known)
     sampling = sampling_for(promise, temperature=temperature, top_k=top_k, top_p=top_p)
@@ -79,7 +85,7 @@ def verify_command(
     found = verify(mark, secret, promise, records[::2], records[1::2], profile=known, seed=seed)
     if html is not None:
         write_file(html, verification_page(found).encode())
-    print(json.dumps(found.to_dict(), indent=2) if as_json else found)
+    print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
     if found.broken:
         raise typer.Exit(1)
 
@@ -109,7 +115,7 @@ def _records(
         secret,
         model.tokenizer,
         temperature=sampling.temperature,
-        deltas=lambda ids: np.resize([mark.delta, 0.0], ids.shape[0]),
+        marked=lambda ids: np.arange(ids.shape[0]) % 2 == 0,
         record_kl=True,
     )
     line = signature(

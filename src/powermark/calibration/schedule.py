@@ -1,0 +1,143 @@
+"""A steered schedule as it travels: a bias for each state, and what the biases do.
+
+Texts longer than the horizon start a new block; each block has its own state.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from powermark.calibration.tilt import BIASES, Tilt
+from powermark.checks import Array
+from powermark.errors import InvalidInput
+from powermark.theory.power import critical_count
+
+STEP = 1.0 / 1024  # biases are multiples of it, so that a few kB hold them
+LONGEST = 2_000  # tokens of a horizon; a longer one would make a spec of megabytes
+_LARGEST = 65_535  # what two bytes hold, in STEPs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """Biases by tokens scored and greens so far.
+
+    Parameters
+    ----------
+    gamma
+        Green share.
+    deltas
+        (n, n+1) multiples of STEP; ``deltas[t, s]`` for the next token after t with s greens.
+    rates
+        Green rate under each of steering's BIASES, on average over the planned model's steps; says
+        what power a text of any length has.
+    """
+
+    gamma: float
+    deltas: Array
+    rates: Array
+
+    def __post_init__(self) -> None:
+        n = self.deltas.shape[0]
+        if self.deltas.shape != (n, n + 1) or not 1 <= n <= LONGEST:
+            raise InvalidInput(
+                f"a schedule has n rows of n+1 biases, n up to {LONGEST:,}; "
+                f"got shape {self.deltas.shape}."
+            )
+        if self.rates.shape != BIASES.shape:
+            raise InvalidInput(f"a schedule has {BIASES.size} rates; got {self.rates.size}.")
+
+    @property
+    def n_tokens(self) -> int:
+        """The horizon, after which a new block starts."""
+        return int(self.deltas.shape[0])
+
+    @property
+    def largest(self) -> float:
+        """The largest bias."""
+        return float(self.deltas.max())
+
+    def __call__(self, scored: NDArray[np.int64], greens: NDArray[np.int64]) -> Array:
+        """Return the bias after so many tokens of a block, so many of them green."""
+        return np.asarray(self.deltas[scored, greens])
+
+    def law(self, n_tokens: int) -> Array:
+        """Return the law of the green count of a marked text with so many scored tokens.
+
+        Steps are taken to be alike, at the stored rates; blocks are independent.
+        """
+        blocks, rest = divmod(n_tokens, self.n_tokens)
+        laws = self._laws()
+        whole = np.ones(1)
+        for _ in range(blocks):
+            whole = np.convolve(whole, laws[self.n_tokens])
+        return np.convolve(whole, laws[rest][: rest + 1])
+
+    def power(self, n_tokens: int, critical_count: int) -> float:
+        """P(S >= critical_count) for a marked text with so many scored tokens."""
+        return float(np.clip(self.law(n_tokens)[critical_count:].sum(), 0.0, 1.0))
+
+    def powers(self, alpha: float) -> Array:
+        """Power of the exact test after each number of tokens of one block; (n+1,)."""
+        laws = self._laws()
+        counts = [int(critical_count(m, self.gamma, alpha)) for m in range(1, self.n_tokens + 1)]
+        found = [laws[m, k:].sum() for m, k in enumerate(counts, 1)]
+        return np.asarray(np.clip([0.0, *found], 0.0, 1.0))
+
+    def draw(self, texts: int, n_tokens: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Draw the colours of marked texts with so many scored tokens; (texts, n_tokens)."""
+        tilt = Tilt.of_rates(self.gamma, self.rates)
+        rates = np.stack([tilt(row)[0] for row in self.deltas])  # (n, n+1)
+        colours = np.zeros((texts, n_tokens), bool)
+        greens = np.zeros(texts, np.int64)
+        for place in range(n_tokens):
+            t = place % self.n_tokens
+            greens = greens if t else np.zeros(texts, np.int64)
+            colours[:, place] = rng.random(texts) < rates[t, greens]
+            greens = greens + colours[:, place]
+        return colours
+
+    def _laws(self) -> Array:
+        """Law of the count after each number of tokens of one block; (n+1, n+1)."""
+        tilt, n = Tilt.of_rates(self.gamma, self.rates), self.n_tokens
+        laws = np.zeros((n + 1, n + 1))
+        laws[0, 0] = 1.0
+        for t in range(n):
+            rates, _ = tilt(self.deltas[t])
+            laws[t + 1] = laws[t] * (1.0 - rates)
+            laws[t + 1, 1:] += (laws[t] * rates)[:-1]
+        return laws
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a spec holds: some kB for a hundred tokens."""
+        n = self.n_tokens
+        steps = np.round(self.deltas[np.tril_indices(n, 0, n + 1)] / STEP)
+        packed = zlib.compress(np.minimum(steps, _LARGEST).astype("<u2").tobytes(), 9)
+        return {
+            "n_tokens": n,
+            "deltas": base64.b64encode(packed).decode(),
+            "rates": [float(f"{rate:.7g}") for rate in self.rates],
+        }
+
+    @classmethod
+    def from_dict(cls, found: Any, gamma: float) -> Self:
+        """Read what :meth:`to_dict` wrote."""
+        try:
+            n = found["n_tokens"]
+            if type(n) is not int or not 1 <= n <= LONGEST:
+                raise ValueError
+            size = n * (n + 1) // 2
+            reader = zlib.decompressobj()
+            content = reader.decompress(base64.b64decode(found["deltas"], validate=True), 2 * size)
+            rates = np.array(found["rates"], np.float64)
+            deltas = np.zeros((n, n + 1))
+            deltas[np.tril_indices(n, 0, n + 1)] = np.frombuffer(content, "<u2") * STEP
+        except (KeyError, TypeError, ValueError, binascii.Error, zlib.error):
+            raise InvalidInput("steering must be a schedule of biases.") from None
+        return cls(gamma, deltas, rates)

@@ -1,0 +1,176 @@
+"""Plans with a steered bias: every form of plan, beside the constant one for the same request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from powermark.calibration import invert
+from powermark.calibration.problem import GAMMA_MIN, rate_for
+from powermark.calibration.request import Request
+from powermark.calibration.schedule import LONGEST, Schedule
+from powermark.calibration.signal import MAX_DELTA, PlugIn
+from powermark.calibration.solve import GAMMA_GRID
+from powermark.calibration.steering import Goal, Outcome, steer
+from powermark.errors import Infeasible, InvalidInput
+from powermark.theory.bounds import information_limit
+from powermark.theory.power import binomial_tail, critical_count
+
+_STARTS = (1.0, 0.97, 0.92, 0.85, 0.7, 0.5, 0.3)  # shares of n where the search looks first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steered:
+    """A steered design: the schedule, what it gives, and for what."""
+
+    schedule: Schedule
+    outcome: Outcome
+    gamma: float
+    critical_count: int
+    n_tokens: int
+    alpha: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """The constant plan for the same request, from which the search for a steered one starts."""
+
+    n_tokens: int
+    alpha: float
+    power: float
+    critical_count: int
+    gamma_prime: float
+    gamma: float
+
+
+def solve_steered(
+    request: Request,
+    constant: Constant,
+    *,
+    checkpoints: tuple[int, ...] = (),
+    cap: float = MAX_DELTA,
+) -> Steered:
+    """Return the steered design for a request of which the constant plan is known.
+
+    Raises
+    ------
+    InvalidInput
+        If the request is for a method or length that cannot be steered.
+    """
+    if request.method != "exact" or request.delta is not None or request.variance_inflation != 1.0:
+        raise InvalidInput(
+            "steering chooses delta itself, for the exact test: it takes no other method, no fixed "
+            "delta and no variance_inflation."
+        )
+    solver = _Solver(request, constant, checkpoints, cap)
+    missing = invert.the_missing(
+        n_tokens=request.n_tokens, alpha=request.alpha, power=request.power, kl=request.kl
+    )
+    n, alpha, power = constant.n_tokens, constant.alpha, request.power or constant.power
+    kl = request.kl or 0.0
+    if missing == "n_tokens":
+        n = invert.least_tokens(
+            lambda n: solver.cost(int(n), alpha, power), kl, alpha, power, uneven=3
+        )
+    elif missing == "alpha":
+        alpha = invert.least_alpha(lambda a: solver.cost(n, a, power), kl, n, power)
+    elif missing == "power":
+        power = invert.most_power(lambda p: solver.cost(n, alpha, p), kl, alpha)
+    return solver.at(n, alpha, power)
+
+
+class _Solver:
+    """Steered designs for any length, level and power; the share k/n is searched for once."""
+
+    def __init__(
+        self, request: Request, constant: Constant, checkpoints: tuple[int, ...], cap: float
+    ) -> None:
+        self._request, self._constant = request, constant
+        self._checkpoints, self._cap = checkpoints, cap
+        self._flat = isinstance(request.signal, PlugIn) and not request.edits and not checkpoints
+        self._strength = max(constant.gamma_prime - constant.gamma, 0.0)
+        self._share: float | None = None
+
+    def cost(self, n_tokens: int, alpha: float, power: float) -> float:
+        """Least KL, inf where there is none."""
+        if self._flat and self._request.gamma is None and self._cap == MAX_DELTA:
+            return float(information_limit(n_tokens, alpha, power))
+        try:
+            return self.at(n_tokens, alpha, power).outcome.kl
+        except Infeasible:
+            return np.inf
+
+    def at(self, n_tokens: int, alpha: float, power: float) -> Steered:
+        """Return the best design for a length, level and power."""
+        if n_tokens > LONGEST:
+            raise InvalidInput(
+                f"n_tokens must be at most {LONGEST:,} for a steered plan; got {n_tokens:,}.",
+                hint="plan for a shorter block: a longer text has several.",
+            )
+        if self._request.gamma is not None:
+            k = int(critical_count(n_tokens, self._request.gamma, alpha))
+            return self._with(n_tokens, alpha, power, k, self._request.gamma)
+        if self._share is None:
+            self._share = self._search(n_tokens, alpha, power) / n_tokens
+        k = max(1, min(n_tokens, round(self._share * n_tokens)))
+        return self._with(n_tokens, alpha, power, k, _gamma(n_tokens, k, alpha))
+
+    def _search(self, n: int, alpha: float, power: float) -> int:
+        """Return the critical count of least KL: a coarse look, then downhill."""
+        if self._flat:  # all are equally good
+            return min(n, self._constant.critical_count)
+        fewest = int(critical_count(n, GAMMA_MIN, alpha))
+        tried: dict[int, float] = {}
+
+        def look_at(several: list[int]) -> int:
+            for k in {min(max(k, fewest), n) for k in several} - tried.keys():
+                try:
+                    found = self._with(n, alpha, power, k, _gamma(n, k, alpha))
+                    tried[k] = found.outcome.kl
+                except Infeasible:
+                    tried[k] = np.inf
+            return min(tried, key=tried.__getitem__)
+
+        best = look_at([round(share * n) for share in _STARTS])
+        step = max(1, n // 25)
+        while True:
+            before, best = best, look_at([best - step, best + step])
+            if best == before:
+                if step == 1:
+                    return best
+                step //= 2
+
+    def _with(self, n: int, alpha: float, power: float, k: int, gamma: float) -> Steered:
+        request = self._request
+        goal = Goal.of(
+            gamma,
+            alpha,
+            [*(c for c in self._checkpoints if c < n), n],
+            survival=request.edits.surviving_share(n) if request.edits else 1.0,
+        )
+        for _ in range(2 if request.signal.at_strength(0.0) is not request.signal else 1):
+            schedule, outcome = steer(
+                goal,
+                request.signal.at_strength(self._strength),
+                power,
+                attacked_power=request.attacked_power,
+                cap=self._cap,
+            )
+            self._strength = max(outcome.green_rate - gamma, 0.0)
+        return Steered(
+            schedule=schedule,
+            outcome=outcome,
+            gamma=gamma,
+            critical_count=k,
+            n_tokens=n,
+            alpha=alpha,
+        )
+
+
+def _gamma(n_tokens: int, k: int, alpha: float) -> float:
+    """Return the largest gamma on the hash's grid whose test with this count keeps its level."""
+    gamma = float(np.floor(float(rate_for(n_tokens, k, alpha)) / GAMMA_GRID) * GAMMA_GRID)
+    while binomial_tail(n_tokens, k, gamma) > alpha:
+        gamma -= GAMMA_GRID
+    return gamma

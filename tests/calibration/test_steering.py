@@ -1,0 +1,200 @@
+"""Steered schedules: the information limit in the flat world, simulation everywhere."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from powermark import BetaMixture, InvalidInput, PlugIn, plan
+from powermark.calibration.schedule import LONGEST, Schedule
+from powermark.calibration.steering import Goal, backward, forward, reward, steer
+from powermark.calibration.tilt import BIASES, Tilt
+from powermark.errors import Infeasible
+from powermark.theory import gamma_prime, kl_divergence, token_green_rate, token_kl
+from powermark.theory.bounds import information_limit
+from powermark.theory.power import binomial_tail, critical_count
+from tests.calibration.test_profile import STEPS, TEXTS, sample
+
+
+@pytest.mark.parametrize("n", [50, 200])
+@pytest.mark.parametrize("gamma", [0.1, 0.25, 0.5, 0.8, 0.9418])
+def test_the_flat_world_spends_the_information_limit(gamma: float, n: int) -> None:
+    """At the price that the limit's own tilt gives, the recursion is the limit, to 1e-9."""
+    goal, tilt = Goal.of(gamma, 0.05, [n]), Tilt.of(PlugIn(), gamma, n)
+    size = float(binomial_tail(n, goal.critical_counts[0], gamma))
+    value = float(special.logit(0.95) - special.logit(size))
+    found = forward(goal, tilt, backward(goal, tilt, value))
+    assert found.powers[0] == pytest.approx(0.95, abs=1e-9)
+    assert found.kl == pytest.approx(float(information_limit(n, size, 0.95)), abs=1e-9)
+    assert found.law.sum() == pytest.approx(1.0)
+    assert found.errors is None
+
+
+def test_a_simulation_of_the_flat_world() -> None:
+    """50,000 texts of 50 tokens under the schedule: 4.5 standard errors."""
+    gamma, n, texts = 0.5, 50, 50_000
+    goal = Goal.of(gamma, 0.05, [n])
+    schedule, told = steer(goal, PlugIn(), 0.9)
+    assert told.powers[0] >= 0.9
+    rng = np.random.default_rng(1)
+    greens, spent = np.zeros(texts, int), np.zeros(texts)
+    for t in range(n):
+        delta = schedule(np.full(texts, t), greens)
+        spent += kl_divergence(gamma, delta)
+        greens += rng.random(texts) < gamma_prime(gamma, delta)
+    found = (greens >= goal.critical_counts[0]).mean()
+    assert found == pytest.approx(told.powers[0], abs=4.5 * np.sqrt(0.09 / texts))
+    error = spent.std() / np.sqrt(texts) / n
+    assert spent.mean() / n == pytest.approx(told.kl, abs=4.5 * error)
+    assert spent.std() / n == pytest.approx(told.kl_sd, rel=0.03)
+    drawn = schedule.draw(20_000, n, rng).sum(axis=1)
+    assert (drawn >= goal.critical_counts[0]).mean() == pytest.approx(found, abs=0.012)
+
+
+def test_no_schedule_does_better() -> None:
+    """Three tokens: every perturbation of the best biases loses value, at any price."""
+    goal = Goal.of(0.4, 0.2, [3])
+    for signal in (PlugIn(), BetaMixture((0.5, 0.5), (1.0, 30.0))):
+        tilt = Tilt.of(signal, 0.4, 3)
+        best = backward(goal, tilt, 4.0)
+
+        def worth(deltas: np.ndarray, tilt: Tilt = tilt) -> float:
+            found = forward(goal, tilt, deltas)
+            return 4.0 * found.powers[0] - 3 * found.kl
+
+        for t, s in itertools.product(range(3), range(3)):
+            for change in (-0.05, 0.05):
+                other = best.copy()
+                other[t, s] = max(0.0, other[t, s] + change)
+                assert worth(other) <= worth(best) + 1e-7
+
+
+def test_rewards_are_those_of_edited_counts() -> None:
+    n, k, gamma, q = 12, 8, 0.4, 0.7
+    stays, turns = q + (1 - q) * gamma, (1 - q) * gamma
+    for s, got in enumerate(reward(n, k, gamma, q)):
+        greens, reds = stats.binom(s, stays), stats.binom(n - s, turns)
+        want = sum(greens.pmf(i) * reds.sf(k - i - 1) for i in range(s + 1))
+        assert got == pytest.approx(want, abs=1e-12)
+    assert reward(3, 2, 0.5, 1.0).tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.9])
+def test_a_profile_is_followed_text_by_text(gamma: float) -> None:
+    """Simulated from the distributions themselves, 30,000 texts: 4.5 standard errors and .004."""
+    full, profile = sample()
+    goal = Goal.of(gamma, 0.05, [STEPS])
+    schedule, told = steer(goal, profile, 0.8)
+    assert told.errors is not None
+    assert told.errors["power"] > 0.0
+    rng, found, spent = np.random.default_rng(2), 0, []
+    text, texts = np.arange(TEXTS), full.reshape(TEXTS, STEPS, -1)
+    for _ in range(3_000):
+        greens, cost = np.zeros(TEXTS, int), np.zeros(TEXTS)
+        for t in range(STEPS):
+            p = texts[text, t]
+            y = np.clip((p * (rng.random(p.shape) < gamma)).sum(axis=1), 0.0, 1.0)
+            delta = schedule(np.full(TEXTS, t), greens)
+            cost += token_kl(y, delta)
+            greens = greens + (rng.random(TEXTS) < np.asarray(token_green_rate(y, delta)))
+        found += int((greens >= goal.critical_counts[0]).sum())
+        spent.append(cost)
+    assert found / 30_000 == pytest.approx(told.powers[0], abs=4.5 * np.sqrt(0.16 / 30_000) + 0.004)
+    kl = np.concatenate(spent) / STEPS
+    assert kl.mean() == pytest.approx(told.kl, rel=0.02)
+
+
+@pytest.mark.parametrize("gamma", [0.25, 0.5, 0.8])
+def test_steering_costs_less_than_a_constant_bias(gamma: float) -> None:
+    _, profile = sample()
+    request: dict[str, Any] = {"n_tokens": STEPS, "alpha": 0.05, "power": 0.8, "gamma": gamma}
+    for signal in (PlugIn(), profile):
+        plain, steered = (plan(**request, signal=signal, steer=on) for on in (False, True))
+        assert steered.power >= 0.8
+        assert steered.kl < 0.75 * plain.kl
+        assert steered.constant is not None
+        assert steered.constant["kl"] == plain.kl
+        assert (steered.size, steered.critical_count) == (plain.size, plain.critical_count)
+        assert "steering saves" in str(steered)
+        assert "largest bias; it follows the count" in str(steered)
+        assert "|steered|" in steered.signature
+
+
+def test_every_form_of_plan() -> None:
+    """What one form finds, the others find again."""
+    flat = plan(n_tokens=60, alpha=0.02, power=0.9, steer=True)
+    assert flat.efficiency == pytest.approx(1.0, abs=1e-3)
+    assert plan(n_tokens=60, alpha=0.02, kl=flat.kl, steer=True).power == pytest.approx(
+        0.9, abs=2e-3
+    )
+    assert plan(alpha=0.02, power=0.9, kl=flat.kl * 1.001, steer=True).n_tokens == 60
+    least = plan(n_tokens=60, power=0.9, kl=flat.kl, steer=True).alpha
+    assert least == pytest.approx(0.02, rel=0.02)
+    _, profile = sample()
+    request: dict[str, Any] = {"n_tokens": STEPS, "alpha": 0.05, "signal": profile, "gamma": 0.5}
+    real = plan(**request, power=0.8, steer=True)
+    assert plan(**request, kl=real.kl, steer=True).power == pytest.approx(0.8, abs=5e-3)
+
+
+def test_edits_are_steered_for() -> None:
+    request: dict[str, Any] = {"n_tokens": 40, "alpha": 0.05, "power": 0.9, "gamma": 0.5}
+    plain, steered = (plan(**request, edit_rate=0.05, steer=on) for on in (False, True))
+    assert steered.attacked_power is not None
+    assert steered.attacked_power >= 0.9
+    assert steered.kl < plain.kl
+    # clean text decides where little is asked of edited text
+    clean = plan(**request, survival=0.97, attacked_power=0.3, steer=True)
+    assert clean.power >= 0.9
+    assert clean.attacked_power is not None
+    assert clean.attacked_power >= 0.3
+    searched = plan(n_tokens=20, alpha=0.1, power=0.7, edit_rate=0.05, steer=True)
+    assert searched.attacked_power is not None
+    assert searched.attacked_power >= 0.7
+
+
+def test_caps_and_checkpoints() -> None:
+    request: dict[str, Any] = {"n_tokens": 50, "alpha": 0.05, "power": 0.8, "gamma": 0.5}
+    free = plan(**request, steer=True)
+    capped = plan(**request, steer=True, delta_cap=1.5)
+    assert capped.delta <= 1.5 + 1e-3 < free.delta
+    assert capped.kl > free.kl
+    half = plan(**request, steer=True, checkpoints=[25])
+    schedules = [Schedule.from_dict(p.steering, p.gamma) for p in (free, half)]
+    k = int(critical_count(25, 0.5, 0.05))
+    assert schedules[1].power(25, k) > schedules[0].power(25, k) + 0.1
+    assert half.power >= 0.8
+    goal = Goal.of(0.5, 0.05, [50, 25], weights=[1, 3])
+    assert (goal.lengths, goal.weights) == ((25, 50), (0.25, 0.75))
+    with pytest.raises(InvalidInput, match="one number a length, 2"):
+        Goal.of(0.5, 0.05, [25, 50], weights=[1.0])
+    with pytest.raises(Infeasible, match="no test of level"):
+        Goal.of(0.9, 0.001, [10])
+
+
+def test_a_text_of_any_length_has_a_power() -> None:
+    """Half the length, twice and a bit more: against drawn texts, 20,000 each."""
+    schedule, _ = steer(Goal.of(0.5, 0.05, [40]), PlugIn(), 0.9)
+    rng = np.random.default_rng(3)
+    for n in (20, 40, 80, 95):
+        k = int(critical_count(n, 0.5, 0.05))
+        share = (schedule.draw(20_000, n, rng).sum(axis=1) >= k).mean()
+        assert schedule.power(n, k) == pytest.approx(share, abs=4.5 * np.sqrt(0.25 / 20_000))
+        assert schedule.law(n).sum() == pytest.approx(1.0)
+    assert schedule.powers(0.05)[40] == pytest.approx(schedule.power(40, 26), abs=1e-12)
+
+
+def test_what_cannot_be_steered() -> None:
+    with pytest.raises(InvalidInput, match="steering chooses delta itself"):
+        plan(n_tokens=50, alpha=0.05, power=0.9, delta=2.0, steer=True)
+    with pytest.raises(InvalidInput, match=f"at most {LONGEST:,} for a steered plan"):
+        plan(n_tokens=5_000, alpha=0.05, power=0.9, steer=True)
+    with pytest.raises(Infeasible, match="no schedule reaches power"):
+        steer(Goal.of(0.5, 0.05, [20]), PlugIn(), 0.95, cap=0.01)
+    with pytest.raises(InvalidInput, match="n rows of n\\+1 biases"):
+        Schedule(0.5, np.zeros((3, 3)), np.zeros(BIASES.size))
+    spiky = BetaMixture((1.0,), (0.3,))
+    found = plan(n_tokens=20, alpha=0.05, kl=0.4, signal=spiky, steer=True, gamma=0.5)
+    assert dataclasses.asdict(found)["kl"] <= 0.4 * 1.001
