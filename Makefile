@@ -23,7 +23,7 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs
 	ruff format --check .
 	mypy
 	lint-imports
-	cog --check -I docs README.md docs/cli.md
+	cog --check -I docs README.md docs/cli.md docs/profiles.md docs/steering.md
 
 bench: $(READY)  ## speeds that are promised
 	@status=0; for part in plan profile embed detect; do \
@@ -35,7 +35,7 @@ browser: $(READY)  ## the HTML report in a real Chromium
 	python -m pytest -q browser
 
 docs: $(READY)  ## regenerate what the docs show of real output
-	cog -r -I docs README.md docs/cli.md
+	cog -r -I docs README.md docs/cli.md docs/profiles.md docs/steering.md
 	mkdir -p docs/figures
 	powermark curve --over power --points 60 --n-tokens 50 --alpha .05 --power .95 \
 	  --plot docs/figures/tradeoff.svg > /dev/null

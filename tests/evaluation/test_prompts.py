@@ -18,6 +18,8 @@ def test_lines_objects_and_passages(tmp_path: Path) -> None:
     assert prompts_for(path, 4) == [line, asked, opening, line]
     assert prompts_for(path, 2) == [line, asked]
     assert prompts_for(None, 2) == ["", ""]
+    assert prompts_for(path, 3, skip=1) == [asked, opening, asked]
+    assert prompts_for(path, 1, skip=9) == [line]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from powermark.calibration.signal import SignalModel
 from powermark.checks import Array, logit_bias, open_unit
 from powermark.errors import InvalidInput
 
+_ENOUGH = 16  # texts of a level, roughly, to compare designs with
+
 
 @dataclass(frozen=True, eq=False)
 class Profile(SignalModel):
@@ -166,6 +168,17 @@ class Profile(SignalModel):
         weights = self._text_weights(gamma, float(deltas[deltas.size // 2]))
         return np.stack(rates, axis=-1), weights
 
+    def thinned(self) -> Profile:
+        """Return a profile of some of the texts, level by level, to compare designs with."""
+        level = self._level[self._first]
+        kept = np.zeros(level.size, bool)
+        for which in range(self._strengths.size):
+            mine = np.flatnonzero(level == which)
+            kept[mine[:: max(1, mine.size // _ENOUGH)]] = True
+        steps = np.repeat(kept, np.diff(np.append(self._first, self.text.size)))
+        names = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
+        return Profile(**{name: getattr(self, name)[steps] for name in names}, about=self.about)
+
     def at_strength(self, strength: float) -> Profile:
         """Return the same profile for marks that change this share of the tokens."""
         other = copy(self)
@@ -176,7 +189,7 @@ class Profile(SignalModel):
         """Draw green masses of the steps of unmarked text, under lists drawn at random."""
         plain = self._level == 0
         head = self.head[plain].astype(np.float64)
-        mass, square = self.tail_mass[plain], self.tail_square[plain]
+        mass, square = (x[plain].astype(np.float64) for x in (self.tail_mass, self.tail_square))
         a = np.clip(mass**2 / np.maximum(square, 1e-300) - 1.0, 1e-3, 1e9)
         masses = [
             np.einsum("ij,ij->i", head, rng.random(head.shape) < gamma)

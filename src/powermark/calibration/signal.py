@@ -82,6 +82,10 @@ class SignalModel(ABC):
         )
         return edits.attacked_power(n_tokens, critical_count, gamma, rate, max(c, 1.0))
 
+    def thinned(self) -> SignalModel:
+        """Return a quicker, coarser version, to compare designs with."""
+        return self
+
     def at_strength(self, strength: float) -> SignalModel:
         """Return the signal of marks that change this share of the tokens."""
         return self

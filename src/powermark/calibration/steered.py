@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -112,7 +112,13 @@ class _Solver:
             k = int(critical_count(n_tokens, self._request.gamma, alpha))
             return self._with(n_tokens, alpha, power, k, self._request.gamma)
         if self._share is None:
-            self._share = self._search(n_tokens, alpha, power) / n_tokens
+            rough = _Solver(
+                replace(self._request, signal=self._request.signal.thinned()),
+                self._constant,
+                self._checkpoints,
+                self._cap,
+            )
+            self._share = rough._search(n_tokens, alpha, power) / n_tokens
         k = max(1, min(n_tokens, round(self._share * n_tokens)))
         return self._with(n_tokens, alpha, power, k, _gamma(n_tokens, k, alpha))
 

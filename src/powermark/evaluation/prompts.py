@@ -54,13 +54,16 @@ def _one(line: str, number: int) -> str:
     return str(row[field]) if field == "prompt" else openings([row[field]])[0]
 
 
-def prompts_for(source: Path | None, texts: int) -> list[str]:
+def prompts_for(source: Path | None, texts: int, skip: int = 0) -> list[str]:
     """Return as many prompts as texts are wanted: of a file or named source in turn, or empty ones.
 
-    After an empty prompt a model writes what comes to its mind.
+    The first ``skip`` are left out, as long as others are there. After an empty prompt a model
+    writes what comes to its mind.
     """
     count("texts", texts)
-    found = [""] if source is None else all_prompts(source, texts)
+    count("skip", skip, at_least=0)
+    found = [""] if source is None else all_prompts(source, texts + skip)
+    found = found[skip:] or found
     return [found[i % len(found)] for i in range(texts)]
 
 

@@ -55,7 +55,8 @@ def demo_command(
             f"detect {mark} {text} --html {report}"
         ),
         "Does the plan keep its promise on fresh texts?": (
-            f"verify --spec {spec} --key {key} {prompted} --profile {profile} --html {verified}"
+            f"verify --spec {spec} --key {key} {prompted} --skip {texts} --profile {profile} "
+            f"--html {verified}"
         ),
     }
     sections = []

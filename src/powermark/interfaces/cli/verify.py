@@ -43,6 +43,9 @@ def verify_command(
     ] = None,
     top_k: Annotated[int | None, typer.Option(help="The plan's, or 0, if left out.")] = None,
     top_p: Annotated[float | None, typer.Option(help="The plan's, or 1, if left out.")] = None,
+    skip: Annotated[
+        int, typer.Option(help="Prompts to leave out, such as those of the profile.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="For the same texts again.")] = 0,
     batch: Annotated[int, typer.Option(help="Texts of each kind at a time.")] = 48,
     output: Annotated[
@@ -77,7 +80,7 @@ def verify_command(
     known = None if profile is None else load_profile(profile)
     promise = promise_of(mark, n_tokens=n_tokens, alpha=alpha, profile=known)
     sampling = sampling_for(promise, temperature=temperature, top_k=top_k, top_p=top_p)
-    given = prompts_for(prompts, texts)
+    given = prompts_for(prompts, texts, skip)
     language_model = load_model(options.named_model(model))
     for about, whose in ((promise.profile, "the plan"), (known and known.about, "the profile")):
         check_profile(about or {}, language_model, sampling, whose)

@@ -1,0 +1,83 @@
+"""What cog calls to put the experiments' tables into the docs; the data are beside the figures."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import cog
+
+Row = dict[str, str]
+
+
+def _rows(path: str) -> list[Row]:
+    with Path(path).open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _line(cells: list[str]) -> None:
+    cog.outl("| " + " | ".join(cells) + " |")
+
+
+def _head(names: list[str]) -> None:
+    _line(names)
+    _line(["---"] * len(names))
+
+
+def _told(row: Row, name: str) -> list[str]:
+    """Measurement, profile and plug-in of a quantity; wrong predictions in bold."""
+    measured, high = float(row[f"{name}_measured"]), float(row[f"{name}_high"])
+    cells = [f"{measured:.3f} ± {high - measured:.3f}"]
+    for by in ("profile", "plug_in"):
+        holds = row[f"{name}_holds" if by == "profile" else f"{name}_plug_in_holds"] == "True"
+        value = f"{float(row[f'{name}_{by}']):.3f}"
+        cells.append(value if holds else f"**{value}**")
+    return cells
+
+
+def prediction(path: str) -> None:
+    """Predictions of green rate and KL against fresh texts, and how many of them fail."""
+    rows = _rows(path)
+    total = 2 * len(rows)
+    for by, suffix in (("The profile", "_holds"), ("The plug-in", "_plug_in_holds")):
+        missed = sum(row[name + suffix] != "True" for row in rows for name in ("rate", "kl"))
+        cog.outl(f"{by} misses {missed} of {total}; perfect predictions would miss about "
+                 f"{0.05 * total:.0f} of their 95 % intervals.")  # fmt: skip
+    cog.outl("")
+    _head(["corpus", "T", "gamma", "delta", "green rate", "profile", "plug-in", "KL", "profile",
+           "plug-in"])  # fmt: skip
+    for row in rows:
+        where = [row[name] for name in ("corpus", "temperature", "gamma", "delta")]
+        _line([*where, *_told(row, "rate"), *_told(row, "kl")])
+
+
+def rivals(path: str) -> None:
+    """The profile's plan beside the authors' point and usual settings."""
+    _head(["T", "design", "gamma", "delta", "exact size", "TPR", "unmarked found", "KL",
+           "efficiency"])  # fmt: skip
+    for row in _rows(path):
+        _line([
+            row["temperature"], row["design"], f"{float(row['gamma']):.4f}",
+            f"{float(row['delta']):.2f}", f"{float(row['size']):.3f}", _interval(row, "tpr"),
+            _interval(row, "fpr"), f"{float(row['kl_measured']):.4f}",
+            f"{float(row['efficiency_measured']):.2f}",
+        ])  # fmt: skip
+
+
+def promises(path: str) -> None:
+    """What plans promised and what fresh texts showed."""
+    _head(["n", "alpha", "edits", "signal", "gamma", "delta", "power promised", "TPR",
+           "unmarked found", "KL promised", "KL"])  # fmt: skip
+    for row in _rows(path):
+        found = _interval(row, "tpr")
+        _line([
+            row["n_tokens"], row["alpha"], row["edit_rate"] or "-", row["signal"],
+            f"{float(row['gamma']):.4f}", f"{float(row['delta']):.2f}",
+            f"{float(row['power']):.3f}", found if row["power_holds"] == "True" else f"**{found}**",
+            _interval(row, "fpr"), f"{float(row['kl']):.4f}", f"{float(row['kl_measured']):.4f}",
+        ])  # fmt: skip
+
+
+def _interval(row: Row, name: str) -> str:
+    low, high = float(row[f"{name}_low"]), float(row[f"{name}_high"])
+    return f"{float(row[name]):.3f} ({low:.3f} to {high:.3f})"
