@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from powermark.errors import InvalidInput
-from powermark.evaluation.experiments import prediction, promises
+from powermark.evaluation.experiments import prediction, promises, steering
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.writing import Sampling
 from powermark.models import LanguageModel
@@ -67,3 +67,19 @@ def test_prompts_run_out(lab: Lab) -> None:
     with pytest.raises(InvalidInput, match=r"c4\.jsonl has 98 prompts; 200 are needed"):
         lab.prompts("c4", 100, 100)
     assert lab.texts(["w2"], Sampling(n_tokens=2))[0]["prompt"] == "w2"
+
+
+def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steering, "PROFILED", 48)
+    monkeypatch.setattr(steering, "TEMPERATURES", (0.7,))
+    monkeypatch.setattr(steering, "EDIT_RATE", 0.02)
+    monkeypatch.setattr(steering, "CELLS", ((24, 0.05, (0.5, 0.99)),))
+    rows = steering.steering_table(lab, texts=40)
+    assert [(row["bias"], row["edit_rate"]) for row in rows] == [
+        ("constant", None), ("steered", None), ("constant", 0.02), ("steered", 0.02),
+    ]  # fmt: skip
+    constant, steered = rows[:2]
+    assert steered["kl"] < constant["kl"]
+    assert steered["kl_measured"] < constant["kl_measured"]
+    assert steered["fpr"] == constant["fpr"]  # the same test on the same texts
+    assert steered["tpr"] > 0.8

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from powermark import __version__, plan
-from powermark.evaluation.figures import canvas
+from powermark.calibration.profile_file import save_profile
+from powermark.evaluation.figures import canvas, steering
 from powermark.interfaces.cli import main
+from tests.calibration.test_profile import sample
 
 Run = Callable[..., tuple[int, str, str]]
 BASE = ("--n-tokens", "50", "--alpha", "0.05")
@@ -157,12 +159,21 @@ def test_curve_draws_other_quantities(run: Run, tmp_path: Path) -> None:
         assert path.read_bytes().startswith(b"%PDF")
 
 
-def test_reproduce(run: Run, tmp_path: Path) -> None:
+def test_reproduce(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run("reproduce", "fig-roots", "-o", str(tmp_path))
     assert code == 0
     assert [Path(line).name for line in out.splitlines()] == [
         "fig-roots-a.csv", "fig-roots-b.csv", "fig-roots.svg",
     ]  # fmt: skip
+    monkeypatch.setattr(steering, "COUNTS", (10, 50))
+    profile = tmp_path / "p.npz"
+    save_profile(sample()[1], profile)
+    for more in ((), ("--profile", str(profile))):
+        assert run("reproduce", "fig-steering", "-o", str(tmp_path), *more)[0] == 0
+    rows = (tmp_path / "fig-steering.csv").read_text().splitlines()
+    assert rows[0] == "signal,gamma,constant,steered,limit"
+    assert len(rows) == 5
+    assert (tmp_path / "fig-steering.svg").read_bytes().startswith(b"<?xml")
     run("reproduce", "table-hypergeometric", "-o", str(tmp_path))
     table = (tmp_path / "table-hypergeometric.csv").read_text().splitlines()
     assert table[0] == "gamma,delta,vocab_size,hyp2f1,limit,error"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -104,12 +104,13 @@ class Lab:
         *,
         gamma: float | None = None,
         deltas: Array | float | None = None,
+        steering: dict[str, Any] | None = None,
         batch: int | None = None,
     ) -> list[Record]:
         """Return what the model writes after these prompts; unmarked without ``gamma``.
 
         ``deltas`` are dealt to the prompts in turn, so the batch must be a multiple of their
-        number.
+        number. A schedule, ``steering``, takes their place.
         """
         batch = self.batch if batch is None else batch
         each = [] if deltas is None else np.atleast_1d(np.asarray(deltas, np.float64)).tolist()
@@ -118,6 +119,7 @@ class Lab:
             "texts",
             **parts,
             d=",".join(f"{delta:.10g}" for delta in each) or None,
+            schedule=None if steering is None else _digest(steering["deltas"]),
             h=CONTEXT_WIDTH,
             key=self.key.fingerprint,
             seed=self.seed,
@@ -134,7 +136,7 @@ class Lab:
                     sampling,
                     seed=self.seed,
                     batch=batch,
-                    config=None if gamma is None else self._config(gamma, each, sampling),
+                    config=None if gamma is None else self._config(gamma, each, steering, sampling),
                     done=records.done,
                     signature=line,
                     on_step=self.on_step,
@@ -142,18 +144,28 @@ class Lab:
                     records.append(rows)
             return records.rows()
 
-    def _config(self, gamma: float, deltas: list[float], sampling: Sampling) -> Any:
+    def _config(
+        self,
+        gamma: float,
+        deltas: list[float],
+        steering: dict[str, Any] | None,
+        sampling: Sampling,
+    ) -> Any:
         from powermark.integrations.transformers import WatermarkConfig
 
+        spec = self.spec(gamma, max(deltas, default=1.0))
         return WatermarkConfig(
-            self.spec(gamma, deltas[0]),
+            replace(spec, steering=steering),
             self.key,
             self.model.tokenizer,
             temperature=sampling.temperature,
-            deltas=lambda ids: np.resize(deltas, ids.shape[0]),
+            deltas=(lambda ids: np.resize(deltas, ids.shape[0])) if deltas else None,
             record_kl=True,
         )
 
     def _path(self, line: str, suffix: str) -> Path:
-        name = blake2b(line.encode(), digest_size=8).hexdigest()
-        return self.work / f"{name}.{suffix}"
+        return self.work / f"{_digest(line)}.{suffix}"
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=8).hexdigest()

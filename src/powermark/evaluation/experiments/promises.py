@@ -39,7 +39,7 @@ def _promises(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
     profile = lab.profile(lab.prompts(CORPUS, 0, PROFILED), Sampling(n_tokens=LENGTHS[-1] + 10))
     fresh = lab.prompts(CORPUS, PROFILED, texts)
     for n in LENGTHS:
-        sampling = Sampling(n_tokens=_enough(n))
+        sampling = Sampling(n_tokens=enough(n))
         unmarked = lab.texts(fresh, sampling, batch=BATCH)
         for alpha in LEVELS:
             for rate in (None, EDIT_RATE):
@@ -65,7 +65,7 @@ def rivals_table(lab: Lab, *, texts: int = 200) -> list[dict[str, Any]]:
 def _rivals(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
     n, alpha = LENGTHS[0], LEVELS[0]
     for temperature in TEMPERATURES:
-        sampling = Sampling(n_tokens=_enough(n), temperature=temperature)
+        sampling = Sampling(n_tokens=enough(n), temperature=temperature)
         recorded = Sampling(n_tokens=n, temperature=temperature)
         profile = lab.profile(lab.prompts(CORPUS, 0, PROFILED), recorded)
         fresh = lab.prompts(CORPUS, PROFILED, texts)
@@ -94,7 +94,7 @@ def _marked(lab: Lab, prompts: list[str], sampling: Sampling, design: Design) ->
     return lab.texts(prompts, sampling, gamma=design.gamma, deltas=design.delta, batch=BATCH)
 
 
-def _enough(n_tokens: int) -> int:
+def enough(n_tokens: int) -> int:
     """Tokens to write so that nearly all texts have ``n_tokens`` that count."""
     return int(np.ceil(1.15 * n_tokens)) + 5
 
@@ -117,10 +117,10 @@ def _measured(
     ids = [record["token_ids"] for record in marked]
     if design.edit_rate is not None:
         ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed)]
-    row |= _spread("tpr", detected(_counts(lab, design.gamma, ids, marked, n), k))
+    row |= spread("tpr", detected(_counts(lab, design.gamma, ids, marked, n), k))
     plain = [record["token_ids"] for record in unmarked]
-    row |= _spread("fpr", detected(_counts(lab, design.gamma, plain, unmarked, n), k))
-    row |= _spread("kl_measured", mean_per_token([record["kl"] for record in marked]))
+    row |= spread("fpr", detected(_counts(lab, design.gamma, plain, unmarked, n), k))
+    row |= spread("kl_measured", mean_per_token([record["kl"] for record in marked]))
     return row
 
 
@@ -129,7 +129,8 @@ def _counts(lab: Lab, gamma: float, ids: list[Any], records: list[Record], n: in
     return green_counts(lab.scheme(gamma), ids, n, prompts)
 
 
-def _spread(name: str, found: Estimate) -> dict[str, Any]:
+def spread(name: str, found: Estimate) -> dict[str, Any]:
+    """Return an estimate as columns of a table."""
     return {
         name: found.value,
         f"{name}_low": found.low,

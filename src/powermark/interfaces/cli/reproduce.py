@@ -23,8 +23,8 @@ Examples:
 
   powermark reproduce table-prediction --data prompts/ --work work/ -o figures
 """
-_BY_FORMULA = ("fig-roots", "table-hypergeometric")
-_BY_EXPERIMENT = ("table-prediction", "table-promise", "table-rivals")
+_BY_FORMULA = ("fig-roots", "fig-steering", "table-hypergeometric")
+_BY_EXPERIMENT = ("table-prediction", "table-promise", "table-rivals", "table-steering")
 
 
 def reproduce_command(
@@ -38,13 +38,14 @@ def reproduce_command(
         Path, typer.Option(help="For experiments: folder for texts; what is there is used.")
     ] = Path("work"),
     model: options.Model = None,
+    profile: options.ProfileFile = None,
 ) -> None:
     """Write the data of a figure or table as CSV, and the figure as SVG.
 
     Experiments take the better part of an hour on two cores. They go on where they stopped.
     """
     if target in _BY_FORMULA:
-        files = _formula(target)
+        files = _formula(target, profile)
     elif target in _BY_EXPERIMENT:
         files = {f"{target}.csv": csv_bytes(_experiment(target)(_lab(data, work, model)))}
     else:
@@ -55,13 +56,21 @@ def reproduce_command(
         print(folder / name)
 
 
-def _formula(target: str) -> dict[str, bytes]:
-    """Return the files of what follows from formulas alone."""
+def _formula(target: str, profile: Path | None) -> dict[str, bytes]:
+    """Return the files of what follows from formulas, or from a profile."""
     if target == "table-hypergeometric":
         from powermark.evaluation.figures.hypergeometric import hypergeometric_table
 
         return {"table-hypergeometric.csv": csv_bytes(hypergeometric_table())}
     from powermark.evaluation.figures.canvas import render
+
+    if target == "fig-steering":
+        from powermark.calibration.profile_file import load_profile
+        from powermark.evaluation.figures.steering import draw_steering, steering_curves
+
+        rows = steering_curves(None if profile is None else load_profile(profile))
+        figure = render(draw_steering(rows), Path("fig-steering.svg"))
+        return {"fig-steering.csv": csv_bytes(rows), "fig-steering.svg": figure}
     from powermark.evaluation.figures.roots import draw_roots, panel_a, panel_b
 
     a, b = panel_a(), panel_b()
@@ -75,8 +84,9 @@ def _formula(target: str) -> dict[str, bytes]:
 def _experiment(target: str) -> Callable[[Lab], list[dict[str, Any]]]:
     from powermark.evaluation.experiments.prediction import prediction_table
     from powermark.evaluation.experiments.promises import promise_table, rivals_table
+    from powermark.evaluation.experiments.steering import steering_table
 
-    tables = (prediction_table, promise_table, rivals_table)
+    tables = (prediction_table, promise_table, rivals_table, steering_table)
     return dict(zip(_BY_EXPERIMENT, tables, strict=True))[target]
 
 
