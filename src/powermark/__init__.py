@@ -18,15 +18,10 @@ if TYPE_CHECKING:
     from powermark.calibration.edits import Edits
     from powermark.calibration.frontier import branch_intersection, frontier
     from powermark.calibration.plan import Plan, plan
+    from powermark.calibration.priors import BetaMixture, Dirichlet, TopicMixture
     from powermark.calibration.profile import Profile
     from powermark.calibration.profile_file import load_profile
-    from powermark.calibration.signal import (
-        BetaMixture,
-        Dirichlet,
-        PlugIn,
-        SignalModel,
-        TopicMixture,
-    )
+    from powermark.calibration.signal import PlugIn, SignalModel
     from powermark.errors import (
         FileProblem,
         Infeasible,
@@ -81,13 +76,8 @@ _HOME = {
     "powermark.calibration.plan": ("Plan", "plan"),
     "powermark.calibration.profile": ("Profile",),
     "powermark.calibration.profile_file": ("load_profile",),
-    "powermark.calibration.signal": (
-        "BetaMixture",
-        "Dirichlet",
-        "PlugIn",
-        "SignalModel",
-        "TopicMixture",
-    ),
+    "powermark.calibration.priors": ("BetaMixture", "Dirichlet", "TopicMixture"),
+    "powermark.calibration.signal": ("PlugIn", "SignalModel"),
     "powermark.errors": (
         "FileProblem",
         "Infeasible",

@@ -11,13 +11,8 @@ import pytest
 from powermark import Plan, plan
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.page import verification_page
-from powermark.evaluation.verify import (
-    Verification,
-    check_profile,
-    promise_of,
-    sampling_for,
-    verify,
-)
+from powermark.evaluation.promise import check_profile, promise_of, sampling_for
+from powermark.evaluation.verify import Verification, verify
 from powermark.evaluation.writing import Sampling
 from powermark.models import LanguageModel
 from powermark.watermark.keys import PREFIX, SecretKey, save_hash_key
@@ -253,11 +248,14 @@ def test_a_steered_promise(
     assert code == 0, err
     assert "steering saves" in out
     changed = (*options[:2], str(spec), *options[3:])
-    code, out, _ = run(*changed, "--json")
+    code, out, _ = run(*changed, "--profile", str(profile), "--json")
     found = json.loads(out)
     assert (code, found["broken"]) == (0, [])
     by_name = {check["name"]: check for check in found["checks"]}
     assert by_name["power"]["measured"]["value"] > 0.6
+    assert by_name["power"]["profile"] == pytest.approx(by_name["power"]["promised"], abs=0.01)
+    assert by_name["kl"]["profile"] == pytest.approx(by_name["kl"]["promised"], rel=0.03)
+    assert by_name["power"]["plug_in"] > by_name["power"]["promised"]  # what a flat world would do
 
 
 def test_texts_under_another_tools_secret_key_are_not_kept(

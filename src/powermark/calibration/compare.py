@@ -9,8 +9,9 @@ from powermark.calibration.design import Design, evaluate
 from powermark.calibration.edits import Edits
 from powermark.calibration.fit import fit_concentration, fit_mixture
 from powermark.calibration.plan import Plan, plan
+from powermark.calibration.priors import Dirichlet
 from powermark.calibration.profile import Profile
-from powermark.calibration.signal import Dirichlet, PlugIn, SignalModel
+from powermark.calibration.signal import PlugIn, SignalModel
 from powermark.errors import Infeasible
 
 

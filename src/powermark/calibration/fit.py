@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize, special
 
+from powermark.calibration.priors import BetaMixture, Dirichlet
 from powermark.calibration.profile import Profile
-from powermark.calibration.signal import BetaMixture, Dirichlet
 from powermark.checks import Array, count
 
 _DRAWS = 8  # green lists drawn for each step, always the same ones

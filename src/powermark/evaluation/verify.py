@@ -20,11 +20,12 @@ from powermark.calibration.design import Design, evaluate
 from powermark.calibration.edits import Edits
 from powermark.calibration.profile import Profile
 from powermark.calibration.signal import PlugIn, SignalModel
+from powermark.calibration.steering import Goal, forward
+from powermark.calibration.tilt import Tilt
 from powermark.detection.scoring import score
-from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.attacks import replace_block, substitute
 from powermark.evaluation.measure import Estimate, detected, green_counts, mean_per_token
-from powermark.evaluation.writing import Record, Sampling
+from powermark.evaluation.writing import Record
 from powermark.signature import signature
 from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import HashKey, SecretKey
@@ -32,9 +33,8 @@ from powermark.watermark.scheme import Scheme
 from powermark.watermark.spec import WatermarkSpec
 
 JOINT_LEVEL = 0.95
-_SPARE = 1.15  # tokens written for one that must count, as repeats do not
 _TOO_MUCH = ("size", "kl")  # what a promise bounds from above; the rest it bounds from below
-_SETTINGS = ("temperature", "top_k", "top_p")
+_NAMES = ("gamma_prime", "kl", "power", "size", "attacked_power")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,73 +123,6 @@ class Verification:
         return f"The promise holds on {seen}."
 
 
-def promise_of(
-    spec: WatermarkSpec,
-    *,
-    n_tokens: int | None = None,
-    alpha: float | None = None,
-    profile: Profile | None = None,
-) -> Design:
-    """Return what a spec promises: its plan, or for a mark chosen by hand what signals say of it.
-
-    ``n_tokens`` and ``alpha`` are for marks chosen by hand.
-    """
-    if spec.design is not None:
-        if n_tokens is not None or alpha is not None:
-            raise InvalidInput("the spec has a plan, with its own n_tokens and alpha.")
-        names = {field.name for field in dataclasses.fields(Design)}
-        try:
-            return Design(**{name: spec.design[name] for name in names})
-        except KeyError as error:
-            raise InvalidInput(
-                f"the spec's plan has no {error.args[0]}: an older powermark made it.",
-                hint="make the plan anew with `powermark plan -o FILE`.",
-            ) from None
-    if n_tokens is None or alpha is None:
-        raise InvalidInput("the spec has no plan: say for which n_tokens and alpha.")
-    return evaluate(spec.gamma, spec.delta, n_tokens=n_tokens, alpha=alpha, signal=profile)
-
-
-def sampling_for(promise: Design, **wanted: float | None) -> Sampling:
-    """Return how to write the texts: as in the plan's profile, or at the settings ``wanted``.
-
-    A plan made with a profile holds for the profile's settings alone; others are refused.
-    """
-    planned = promise.profile or {}
-    settings: dict[str, Any] = {}
-    for name, usual in zip(_SETTINGS, (1.0, 0, 1.0), strict=True):
-        asked, theirs = wanted.get(name), planned.get(name)
-        if None not in (asked, theirs) and asked != theirs:
-            raise SpecMismatch(
-                f"the plan is for {name} {theirs:g}; got {asked:g}.",
-                hint="record a profile at that setting and plan with it.",
-            )
-        settings[name] = next(value for value in (asked, theirs, usual) if value is not None)
-    if settings["temperature"] == 0:
-        raise InvalidInput("temperature must be above 0: a mark needs a choice to act on.")
-    n_tokens = int(np.ceil(_SPARE * promise.n_tokens)) + 5
-    return Sampling(n_tokens=n_tokens, **settings)
-
-
-def check_profile(about: dict[str, Any], model: Any, sampling: Sampling, whose: str) -> None:
-    """Refuse a profile, or a plan made with one, of another model, tokenizer or setting."""
-    mine = {
-        "model_digest": model.digest,
-        "tokenizer_digest": model.tokenizer_digest,
-        **{name: getattr(sampling, name) for name in _SETTINGS},
-    }
-    for name, value in mine.items():
-        if (theirs := about.get(name, value)) != value:
-            what = {
-                "model_digest": f"another model, {about.get('model')!r}, than {model.name!r}",
-                "tokenizer_digest": f"another tokenizer, that of {about.get('model')!r}",
-            }.get(name, f"{name} {theirs}, not {value}")
-            raise SpecMismatch(
-                f"{whose} is for {what}.",
-                hint="record a profile of the model and settings you use, and plan with it.",
-            )
-
-
 def verify(
     spec: WatermarkSpec,
     key: SecretKey | HashKey,
@@ -213,8 +146,7 @@ def verify(
         Of the edits, where the promise is about edited text.
     """
     n, edits = promise.n_tokens, _edits(promise)
-    names = ["gamma_prime", "kl", "power", "size"]
-    names += ["attacked_power"] if edits.edit_rate or edits.removal else []
+    names = _NAMES if edits.edit_rate or edits.removal else _NAMES[:-1]
     level = 1.0 - (1.0 - JOINT_LEVEL) / len(names)
     scheme = scheme_of(spec, key)
     measured = _measured(scheme, promise, edits, marked, unmarked, level, seed)
@@ -223,23 +155,14 @@ def verify(
         seen = [scores.colours(i)[:n] for i in range(scores.texts)]
         measured["gamma_prime"] = mean_per_token(seen, level)
     told = {
-        name: evaluate(
-            spec.gamma,
-            spec.delta,
-            n_tokens=n,
-            alpha=promise.alpha,
-            signal=signal,
-            edits=edits,
-            test=promise.test,
-        )
-        for name, signal in _signals(profile).items()
+        name: _foretold(spec, promise, edits, signal) for name, signal in _signals(profile).items()
     }
     checks = [
         Check(
             name=name,
             promised=_promised(promise, name),
-            plug_in=getattr(told["plug_in"], name),
-            profile=getattr(told["profile"], name) if profile is not None else None,
+            plug_in=told["plug_in"][name],
+            profile=told["profile"][name] if profile is not None else None,
             measured=measured[name],
             holds=_holds(promise, name, measured[name], level),
         )
@@ -327,6 +250,36 @@ def _edits(promise: Design) -> Edits:
         removal=promise.removal,
         context_width=promise.context_width,
     )
+
+
+def _foretold(
+    spec: WatermarkSpec, promise: Design, edits: Edits, signal: SignalModel
+) -> dict[str, float]:
+    """Return what a signal model says of the mark, steered or not."""
+    n, schedule = promise.n_tokens, spec.schedule
+    if schedule is None:
+        design = evaluate(
+            spec.gamma,
+            spec.delta,
+            n_tokens=n,
+            alpha=promise.alpha,
+            signal=signal,
+            edits=edits,
+            test=promise.test,
+        )
+        return {name: getattr(design, name) for name in _NAMES}
+    goal = Goal.of(
+        spec.gamma, promise.alpha, [n], survival=edits.surviving_share(n) if edits else 1.0
+    )
+    settled = signal.at_strength(max(promise.gamma_prime - spec.gamma, 0.0))
+    found = forward(goal, Tilt.of(settled, spec.gamma, n), schedule.deltas)
+    return {
+        "gamma_prime": found.green_rate,
+        "kl": found.kl,
+        "power": found.powers[-1],
+        "size": promise.size,
+        "attacked_power": found.attacked_power,
+    }
 
 
 def _signals(profile: Profile | None) -> dict[str, SignalModel]:

@@ -65,7 +65,8 @@ def signal_model(
     profile: Path | None = None,
 ) -> SignalModel:
     """Return the signal model that the options name."""
-    from powermark.calibration.signal import BetaMixture, Dirichlet, PlugIn
+    from powermark.calibration.priors import BetaMixture, Dirichlet
+    from powermark.calibration.signal import PlugIn
 
     if profile is not None:
         from powermark.calibration.profile_file import load_profile

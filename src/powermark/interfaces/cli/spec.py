@@ -30,10 +30,11 @@ def show_command(
         print(json.dumps(spec.to_dict(), indent=2, allow_nan=False))
         return
     place = spec.delta_place.replace("_", " ")
+    bias = "bias" if spec.steering is None else "largest bias, which follows the count,"
     rows = [
         ("scheme", spec.scheme, ""),
         ("gamma", f"{spec.gamma:.6g}", "green share of the vocabulary"),
-        ("delta", f"{spec.delta:.6g}", f"bias on green logits, {place}"),
+        ("delta", f"{spec.delta:.6g}", f"{bias} on green logits, {place}"),
         ("context_width", str(spec.context_width), "tokens before one that choose its list"),
         ("vocab_size", str(spec.vocab_size), ""),
         ("tokenizer", spec.tokenizer_digest or "any", ""),

@@ -61,8 +61,9 @@ def verify_command(
     """
     from powermark.calibration.profile_file import load_profile
     from powermark.evaluation.page import verification_page
+    from powermark.evaluation.promise import check_profile, promise_of, sampling_for
     from powermark.evaluation.prompts import prompts_for
-    from powermark.evaluation.verify import check_profile, promise_of, sampling_for, verify
+    from powermark.evaluation.verify import verify
     from powermark.models import load_model
     from powermark.watermark.embed import load_key_for
     from powermark.watermark.keys import HashKey

@@ -1,0 +1,84 @@
+"""What a spec promises, for which settings, and whether a model is the one it was made for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from powermark.calibration.design import Design, evaluate
+from powermark.calibration.profile import Profile
+from powermark.errors import InvalidInput, SpecMismatch
+from powermark.evaluation.writing import Sampling
+from powermark.watermark.spec import WatermarkSpec
+
+_SPARE = 1.15  # tokens written for one that must count, as repeats do not
+_SETTINGS = ("temperature", "top_k", "top_p")
+
+
+def promise_of(
+    spec: WatermarkSpec,
+    *,
+    n_tokens: int | None = None,
+    alpha: float | None = None,
+    profile: Profile | None = None,
+) -> Design:
+    """Return what a spec promises: its plan, or for a mark chosen by hand what signals say of it.
+
+    ``n_tokens`` and ``alpha`` are for marks chosen by hand.
+    """
+    if spec.design is not None:
+        if n_tokens is not None or alpha is not None:
+            raise InvalidInput("the spec has a plan, with its own n_tokens and alpha.")
+        names = {field.name for field in dataclasses.fields(Design)}
+        try:
+            return Design(**{name: spec.design[name] for name in names})
+        except KeyError as error:
+            raise InvalidInput(
+                f"the spec's plan has no {error.args[0]}: an older powermark made it.",
+                hint="make the plan anew with `powermark plan -o FILE`.",
+            ) from None
+    if n_tokens is None or alpha is None:
+        raise InvalidInput("the spec has no plan: say for which n_tokens and alpha.")
+    return evaluate(spec.gamma, spec.delta, n_tokens=n_tokens, alpha=alpha, signal=profile)
+
+
+def sampling_for(promise: Design, **wanted: float | None) -> Sampling:
+    """Return how to write the texts: as in the plan's profile, or at the settings ``wanted``.
+
+    A plan made with a profile holds for the profile's settings alone; others are refused.
+    """
+    planned = promise.profile or {}
+    settings: dict[str, Any] = {}
+    for name, usual in zip(_SETTINGS, (1.0, 0, 1.0), strict=True):
+        asked, theirs = wanted.get(name), planned.get(name)
+        if None not in (asked, theirs) and asked != theirs:
+            raise SpecMismatch(
+                f"the plan is for {name} {theirs:g}; got {asked:g}.",
+                hint="record a profile at that setting and plan with it.",
+            )
+        settings[name] = next(value for value in (asked, theirs, usual) if value is not None)
+    if settings["temperature"] == 0:
+        raise InvalidInput("temperature must be above 0: a mark needs a choice to act on.")
+    n_tokens = int(np.ceil(_SPARE * promise.n_tokens)) + 5
+    return Sampling(n_tokens=n_tokens, **settings)
+
+
+def check_profile(about: dict[str, Any], model: Any, sampling: Sampling, whose: str) -> None:
+    """Refuse a profile, or a plan made with one, of another model, tokenizer or setting."""
+    mine = {
+        "model_digest": model.digest,
+        "tokenizer_digest": model.tokenizer_digest,
+        **{name: getattr(sampling, name) for name in _SETTINGS},
+    }
+    for name, value in mine.items():
+        if (theirs := about.get(name, value)) != value:
+            what = {
+                "model_digest": f"another model, {about.get('model')!r}, than {model.name!r}",
+                "tokenizer_digest": f"another tokenizer, that of {about.get('model')!r}",
+            }.get(name, f"{name} {theirs}, not {value}")
+            raise SpecMismatch(
+                f"{whose} is for {what}.",
+                hint="record a profile of the model and settings you use, and plan with it.",
+            )
