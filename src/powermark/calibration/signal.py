@@ -1,8 +1,8 @@
 """Signal models: what the mark does to the green rate and what it costs, for any (gamma, delta).
 
 By the token lemma everything follows from the law of the green mass y of a next-token
-distribution. The simplest law is here, y = gamma (``PlugIn``); priors are in :mod:`.priors`, and the
-law of a real model is in :mod:`.profile`.
+distribution. The simplest law is here, y = gamma (``PlugIn``); priors are in :mod:`.priors`, and
+the law of a real model is in :mod:`.profile`.
 """
 
 from __future__ import annotations
