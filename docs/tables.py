@@ -6,6 +6,12 @@ import csv
 from pathlib import Path
 
 import cog
+import numpy as np
+
+from powermark import Edits, evaluate, plan
+from powermark.calibration.schedule import Schedule
+from powermark.calibration.steering import Goal, edited_power
+from powermark.calibration.tilt import Tilt
 
 Row = dict[str, str]
 
@@ -81,3 +87,19 @@ def promises(path: str) -> None:
 def _interval(row: Row, name: str) -> str:
     low, high = float(row[f"{name}_low"]), float(row[f"{name}_high"])
     return f"{float(row[name]):.3f} ({low:.3f} to {high:.3f})"
+
+
+def fragility() -> None:
+    """Power after edits that were not planned for: constant and steered, in the flat world."""
+    n, alpha, gamma = 50, 0.05, 0.5
+    request = {"n_tokens": n, "alpha": alpha, "power": 0.95, "gamma": gamma}
+    constant, steered = plan(**request), plan(**request, steer=True)
+    schedule = Schedule.from_dict(steered.steering, gamma)
+    tilt = Tilt.of_rates(gamma, schedule.rates)
+    rates = np.stack([tilt(row)[0] for row in schedule.deltas])
+    _head(["tokens rewritten", f"constant, KL {constant.kl:.3f}", f"steered, KL {steered.kl:.3f}"])
+    for rate in (0.0, 0.01, 0.02, 0.05):
+        edits = Edits(edit_rate=rate)
+        plain = evaluate(gamma, constant.delta, n_tokens=n, alpha=alpha, edits=edits)
+        goal = Goal.of(gamma, alpha, [n], edits=edits)
+        _line([f"{rate:.0%}", f"{plain.attacked_power:.3f}", f"{edited_power(goal, rates):.3f}"])

@@ -127,9 +127,18 @@ def test_plans_reach_their_power_on_the_profile(edits: dict[str, Any]) -> None:
 def test_repeats_are_not_counted() -> None:
     _, profile = sample()
     looped = dataclasses.replace(profile, ids=np.zeros_like(profile.ids))
-    assert looped.scored_share(2) == pytest.approx(TEXTS / (TEXTS * STEPS))
-    assert 0.8 < profile.scored_share(2) < 1.0
-    assert profile.scored_share(200) > 0.0
+    assert looped.scored_share(2) == pytest.approx(3 / STEPS)  # two after the prompt, and one
+    assert 0.8 < profile.scored_share() <= 1.0
+    assert profile.scored_share(200) == 1.0
+    # a loop does not count: the same profile as without it
+    ids = profile.ids.copy()
+    again = (np.arange(ids.size) % STEPS) >= 20
+    ids[again] = 7
+    ids[np.roll(again, -1) & ~again] = 7
+    looping = dataclasses.replace(profile, ids=ids)
+    place = np.arange(ids.size) % STEPS
+    without = _part(dataclasses.replace(profile, ids=ids), place < 22)
+    assert float(looping.kl(0.5, 2.0)) == pytest.approx(float(without.kl(0.5, 2.0)), rel=1e-9)
 
 
 def test_profiles_come_back_from_their_file(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
+import base64
 import dataclasses
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -215,12 +217,15 @@ def test_schedules_travel_with_the_spec(tmp_path: Path) -> None:
         {**written["steering"], "n_tokens": 201},
         {**written["steering"], "n_tokens": 10**9},
         {**written["steering"], "rates": "x"},
+        {**written["steering"], "rates": [10**400] * 56},
+        {**written["steering"], "more": 1},
+        {**written["steering"], "deltas": base64.b64encode(zlib.compress(b"ab")).decode()},
     ):
         path.write_text(json.dumps({**written, "steering": wrong}))
         with pytest.raises(SpecCorrupt, match="steering must be a schedule of biases"):
             WatermarkSpec.load(path)
     path.write_text(json.dumps({**written, "steering": {**written["steering"], "rates": [0.5]}}))
-    with pytest.raises(SpecCorrupt, match="a schedule has 40 rates; got 1"):
+    with pytest.raises(SpecCorrupt, match="a schedule has 56 rates; got 1"):
         WatermarkSpec.load(path)
     path.write_text(json.dumps({**written, "steering": None}))
     with pytest.raises(SpecCorrupt, match=r"steering in .* must be dict; got NoneType"):

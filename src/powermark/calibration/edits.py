@@ -59,7 +59,7 @@ class Edits:
         """Expected share of the n scored positions that still carry signal."""
         if self.edit_rate is not None:
             return float((1.0 - self.edit_rate) ** (self.context_width + 1))
-        return self._surviving_count(n_tokens) / n_tokens
+        return self.surviving_count(n_tokens) / n_tokens
 
     def attacked_power(
         self, n_tokens: int, critical_count: float, gamma: float, gamma_prime: float, c: float
@@ -74,7 +74,7 @@ class Edits:
             rates = np.full((1, n_tokens), gamma_prime)
             return float(self.tail(rates, int(critical_count), gamma)[0])
         if self.edit_rate is None and c == 1.0:
-            marked = self._surviving_count(n_tokens)
+            marked = self.surviving_count(n_tokens)
             greens, weights = _binomial_window(n_tokens - marked, gamma)
             still_needed = np.maximum(critical_count - greens, 0.0)
             tails = binomial_tail(max(marked, 1), still_needed, gamma_prime if marked else 0.0)
@@ -95,7 +95,7 @@ class Edits:
             return edited_tail(
                 rates, k, gamma=gamma, edit_rate=self.edit_rate, context_width=self.context_width
             )
-        marked = self._surviving_count(rates.shape[1])
+        marked = self.surviving_count(rates.shape[1])
         return poisson_binomial_tail(np.where(np.arange(rates.shape[1]) < marked, rates, gamma), k)
 
     def _variance(self, n: int, gamma: float, gamma_prime: float, c: float) -> float:
@@ -120,7 +120,8 @@ class Edits:
         extra += correlation * gamma_prime * (1.0 - gamma_prime) * max(pairs, 0.0)
         return n * rate * (1.0 - rate) + extra
 
-    def _surviving_count(self, n_tokens: int) -> int:
+    def surviving_count(self, n_tokens: int) -> int:
+        """Positions that keep their signal, where their number is fixed."""
         if self.survival is not None:
             return int(np.floor(n_tokens * self.survival + 1e-9))
         if not self.removal:

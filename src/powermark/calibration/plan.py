@@ -43,7 +43,7 @@ class Plan(Design):
     ``solved_for`` names the quantity that was left out and ``asked`` holds what was given.
     ``gamma_l`` and ``gamma_h`` are the two green shares that cost this design's plug-in KL at its
     delta. ``tokens_needed`` maps a power to the first length at which this design reaches it on
-    untouched text (None beyond ten million tokens). ``points`` are the authors' designs, for their
+    untouched text (None beyond ten million tokens, or for a steered plan within its length). ``points`` are the authors' designs, for their
     method only. A steered plan has its schedule in ``steering``, the largest bias as ``delta``, and
     in ``constant`` what the best constant bias would do.
     """
@@ -187,7 +187,7 @@ def plan(
     found = _authors_plan(request) if method == "authors" else _report(request, request.solve())
     if not steer:
         return found
-    shorter = tuple(int(c) for c in count("checkpoints", checkpoints))
+    shorter = tuple(sorted(int(c) for c in count("checkpoints", checkpoints)))
     cap = float(in_interval("delta_cap", delta_cap, 0.0, MAX_DELTA, closed="high"))
     return _steer(request, found, shorter, cap)
 
@@ -212,7 +212,8 @@ def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: flo
     variance = float(told.law @ (counts - told.law @ counts) ** 2)
     binomial = n * told.green_rate * (1.0 - told.green_rate)
     reached = found.schedule.powers(alpha)
-    return dataclasses.replace(
+    lasting = np.minimum.accumulate(reached[::-1])[::-1]  # from this length on, within a block
+    steered = dataclasses.replace(
         plain,
         n_tokens=n,
         alpha=alpha,
@@ -232,16 +233,37 @@ def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: flo
         standard_errors=told.errors,
         gamma_star=float(gamma_star(n, alpha)),
         tokens_needed={
-            f"{power:g}": int(np.argmax(reached >= power)) or None for power in _TARGETS
+            f"{power:g}": int(np.argmax(lasting >= power)) or None for power in _TARGETS
         },
-        warnings=(),
         steering=found.schedule.to_dict(),
         constant={
             name: getattr(plain, name)
             for name in ("n_tokens", "alpha", "gamma", "delta", "kl", "power")
         },
-        signature=plain.signature.replace("powermark|plan|", "powermark|plan|steered|"),
+        signature=plain.signature.replace(
+            "powermark|plan|",
+            "|".join(
+                [
+                    "powermark|plan|steered",
+                    *([] if cap == MAX_DELTA else [f"cap:{cap:g}"]),
+                    *(f"at:{n}" for n in checkpoints),
+                    "",
+                ]
+            ),
+        ),
     )
+    notes = [
+        f"after {n} tokens the power is {power:.3f}."
+        for n, power in zip(checkpoints, told.powers, strict=False)
+    ]
+    if not request.edits:
+        notes.append(
+            "a steered text barely reaches its count: edits that were not planned for, or a text "
+            "cut short, cost it more than one with a constant bias. Plan with an edit rate if "
+            "texts may be edited."
+        )
+    warnings = (*_warnings(steered, request.precision), *notes)
+    return dataclasses.replace(steered, warnings=warnings)
 
 
 def _authors_plan(request: Request) -> Plan:

@@ -4,6 +4,9 @@ What a mark does at a step follows from the step's distribution (:mod:`.green_ma
 distributions, the steps of a text are independent: the green count is Poisson-binomial within a
 text, and a mixture of these over texts. Powers are computed from that law.
 
+Steps that repeat an earlier token after an earlier context are left out: a detector does not count
+them, and in marked text they are not like others, as loops live on where their tokens are green.
+
 A strong mark changes what comes next, too: the model goes on from tokens that it would not have
 chosen, and its distributions are others than in unmarked text. So a profile may hold texts that
 were written under marks of several strengths, the strength being the share of tokens that a mark
@@ -14,7 +17,6 @@ the strength that it has itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from powermark.calibration.counts import poisson_binomial_tail
-from powermark.calibration.edits import Edits
+from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.green_mass import GreenMass
 from powermark.calibration.signal import SignalModel
 from powermark.checks import Array, logit_bias, open_unit
@@ -75,13 +77,16 @@ class Profile(SignalModel):
             raise InvalidInput(
                 "a profile needs a head, tail, text number, id and strength for each step."
             )
-        strengths, level = np.unique(self.strength, return_inverse=True)
+        counted = _counted(self.ids, self.text, CONTEXT_WIDTH)
+        strengths, level = np.unique(self.strength[counted], return_inverse=True)
         if strengths[0] != 0.0:
             raise InvalidInput("a profile needs unmarked text.")
+        text = self.text[counted]
+        mass = (self.head[counted], self.tail_mass[counted], self.tail_square[counted])
         for name, value in (
-            ("_mass", GreenMass(self.head, self.tail_mass, self.tail_square)),
+            ("_mass", GreenMass(*mass)),
             ("_level", level),
-            ("_first", np.flatnonzero(np.diff(self.text, prepend=self.text[0] - 1))),
+            ("_first", np.flatnonzero(np.diff(text, prepend=text[0] - 1))),
             ("_strengths", strengths.astype(np.float64)),
             ("_shares", lru_cache(maxsize=8)(self._make_shares)),
             ("_places", lru_cache(maxsize=8)(self._make_places)),
@@ -96,7 +101,7 @@ class Profile(SignalModel):
     @property
     def origin(self) -> dict[str, Any]:
         """Model, settings and sample, with the number of texts and steps."""
-        return {**self.about, "texts": self._first.size, "steps": self.text.size}
+        return {**self.about, "texts": np.unique(self.text).size, "steps": self.text.size}
 
     def green_rate(self, gamma: ArrayLike, delta: ArrayLike) -> Array:
         """Mean green rate of a step."""
@@ -170,26 +175,29 @@ class Profile(SignalModel):
 
     def thinned(self) -> Profile:
         """Return a profile of some of the texts, level by level, to compare designs with."""
-        level = self._level[self._first]
+        first = np.flatnonzero(np.diff(self.text, prepend=self.text[0] - 1))
+        level = self.strength[first]
         kept = np.zeros(level.size, bool)
-        for which in range(self._strengths.size):
-            mine = np.flatnonzero(level == which)
+        for which in self._strengths:
+            mine = np.flatnonzero(level == np.float32(which))
             kept[mine[:: max(1, mine.size // _ENOUGH)]] = True
-        steps = np.repeat(kept, np.diff(np.append(self._first, self.text.size)))
+        steps = np.repeat(kept, np.diff(np.append(first, self.text.size)))
         names = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
         return Profile(**{name: getattr(self, name)[steps] for name in names}, about=self.about)
 
     def at_strength(self, strength: float) -> Profile:
         """Return the same profile for marks that change this share of the tokens."""
-        other = copy(self)
+        other = object.__new__(Profile)  # what is computed is shared
+        other.__dict__.update(self.__dict__)
         object.__setattr__(other, "_shares", lambda *_: self._hats(strength))
         return other
 
     def green_masses(self, gamma: float, draws: int, rng: np.random.Generator) -> Array:
         """Draw green masses of the steps of unmarked text, under lists drawn at random."""
-        plain = self._level == 0
-        head = self.head[plain].astype(np.float64)
-        mass, square = (x[plain].astype(np.float64) for x in (self.tail_mass, self.tail_square))
+        plain, of = self._level == 0, self._mass
+        head, mass, square = (
+            x[plain].astype(np.float64) for x in (of.head, of.tail_mass, of.tail_square)
+        )
         a = np.clip(mass**2 / np.maximum(square, 1e-300) - 1.0, 1e-3, 1e9)
         masses = [
             np.einsum("ij,ij->i", head, rng.random(head.shape) < gamma)
@@ -198,13 +206,9 @@ class Profile(SignalModel):
         ]
         return np.asarray(np.minimum(np.concatenate(masses), 1.0))
 
-    def scored_share(self, context_width: int) -> float:
+    def scored_share(self, context_width: int = CONTEXT_WIDTH) -> float:
         """Share of generated tokens that a detector would count, repeats being left out."""
-        counted, width = 0, context_width + 1
-        for ids in np.split(self.ids, self._first[1:]):
-            windows = np.lib.stride_tricks.sliding_window_view(ids, min(width, ids.size))
-            counted += np.unique(windows, axis=0).shape[0]
-        return counted / self.ids.size
+        return float(_counted(self.ids, self.text, context_width).mean())
 
     def _make_shares(self, gamma: float, delta: float) -> Array:
         """How much each level counts for a design, at the strength that it has itself."""
@@ -236,7 +240,7 @@ class Profile(SignalModel):
         return np.asarray((self._shares(gamma, delta) / np.bincount(level))[level])
 
     def _text_means(self, values: Array) -> Array:
-        lengths = np.diff(np.append(self._first, self.text.size))
+        lengths = np.diff(np.append(self._first, self._level.size))
         return np.asarray(np.add.reduceat(values, self._first) / lengths)
 
     def _powers(self, n_tokens: int, critical_count: float, gamma: float, delta: float) -> Array:
@@ -248,7 +252,7 @@ class Profile(SignalModel):
         return np.asarray(self._mass.rates(gamma, delta)[self._places(n)])
 
     def _make_places(self, n: int) -> NDArray[np.int64]:
-        texts = np.split(np.arange(self.text.size), self._first[1:])
+        texts = np.split(np.arange(self._level.size), self._first[1:])
         return np.stack([np.resize(steps, n) for steps in texts])
 
     def __reduce__(self) -> tuple[Any, ...]:  # what is computed is computed anew
@@ -261,6 +265,25 @@ class Profile(SignalModel):
     ) -> Array:
         g, d = np.broadcast_arrays(open_unit("gamma", gamma), logit_bias(delta))
         return np.asarray(np.vectorize(function, otypes=[np.float64])(g, d))
+
+
+def _counted(
+    ids: NDArray[np.int32], text: NDArray[np.int32], context_width: int
+) -> NDArray[np.bool_]:
+    """Say which tokens are the first of their text after their context.
+
+    The first ones of a text have their context in the prompt, and count.
+    """
+    kept = np.zeros(ids.size, bool)
+    starts = np.flatnonzero(np.diff(text, prepend=text[0] - 1))
+    for start, stop in zip(starts, [*starts[1:], ids.size], strict=True):
+        if stop - start <= context_width:
+            kept[start:stop] = True
+            continue
+        windows = np.lib.stride_tricks.sliding_window_view(ids[start:stop], context_width + 1)
+        kept[start : start + context_width] = True
+        kept[start + context_width + np.unique(windows, axis=0, return_index=True)[1]] = True
+    return kept
 
 
 def _fixed_point(levels: Array, changed: Array) -> float:

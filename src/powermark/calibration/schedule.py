@@ -9,11 +9,14 @@ import base64
 import binascii
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import signal
 
+from powermark.calibration.signal import MAX_DELTA
 from powermark.calibration.tilt import BIASES, Tilt
 from powermark.checks import Array
 from powermark.errors import InvalidInput
@@ -24,7 +27,7 @@ LONGEST = 2_000  # tokens of a horizon; a longer one would make a spec of megaby
 _LARGEST = 65_535  # what two bytes hold, in STEPs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """Biases by tokens scored and greens so far.
 
@@ -50,8 +53,12 @@ class Schedule:
                 f"a schedule has n rows of n+1 biases, n up to {LONGEST:,}; "
                 f"got shape {self.deltas.shape}."
             )
+        if not ((self.deltas >= 0.0) & (self.deltas <= MAX_DELTA)).all():
+            raise InvalidInput(f"a schedule's biases are from 0 to {MAX_DELTA:g}.")
         if self.rates.shape != BIASES.shape:
             raise InvalidInput(f"a schedule has {BIASES.size} rates; got {self.rates.size}.")
+        if not ((self.rates >= 0.0) & (self.rates <= 1.0)).all():
+            raise InvalidInput("a schedule's rates are from 0 to 1.")
 
     @property
     def n_tokens(self) -> int:
@@ -73,11 +80,13 @@ class Schedule:
         Steps are taken to be alike, at the stored rates; blocks are independent.
         """
         blocks, rest = divmod(n_tokens, self.n_tokens)
-        laws = self._laws()
-        whole = np.ones(1)
-        for _ in range(blocks):
-            whole = np.convolve(whole, laws[self.n_tokens])
-        return np.convolve(whole, laws[rest][: rest + 1])
+        whole, power = np.ones(1), self._laws[self.n_tokens]
+        while blocks:  # by squaring
+            if blocks & 1:
+                whole = signal.fftconvolve(whole, power)
+            blocks >>= 1
+            power = signal.fftconvolve(power, power) if blocks else power
+        return np.maximum(signal.fftconvolve(whole, self._laws[rest][: rest + 1]), 0.0)
 
     def power(self, n_tokens: int, critical_count: int) -> float:
         """P(S >= critical_count) for a marked text with so many scored tokens."""
@@ -85,7 +94,7 @@ class Schedule:
 
     def powers(self, alpha: float) -> Array:
         """Power of the exact test after each number of tokens of one block; (n+1,)."""
-        laws = self._laws()
+        laws = self._laws
         counts = [int(critical_count(m, self.gamma, alpha)) for m in range(1, self.n_tokens + 1)]
         found = [laws[m, k:].sum() for m, k in enumerate(counts, 1)]
         return np.asarray(np.clip([0.0, *found], 0.0, 1.0))
@@ -103,6 +112,7 @@ class Schedule:
             greens = greens + colours[:, place]
         return colours
 
+    @cached_property
     def _laws(self) -> Array:
         """Law of the count after each number of tokens of one block; (n+1, n+1)."""
         tilt, n = Tilt.of_rates(self.gamma, self.rates), self.n_tokens
@@ -129,15 +139,17 @@ class Schedule:
     def from_dict(cls, found: Any, gamma: float) -> Self:
         """Read what :meth:`to_dict` wrote."""
         try:
-            n = found["n_tokens"]
-            if type(n) is not int or not 1 <= n <= LONGEST:
+            n, rates = found["n_tokens"], found["rates"]
+            sound = found.keys() == {"n_tokens", "deltas", "rates"} and type(n) is int
+            if not sound or not 1 <= n <= LONGEST or {type(rate) for rate in rates} != {float}:
                 raise ValueError
             size = n * (n + 1) // 2
             reader = zlib.decompressobj()
             content = reader.decompress(base64.b64decode(found["deltas"], validate=True), 2 * size)
-            rates = np.array(found["rates"], np.float64)
+            if len(content) != 2 * size or reader.unconsumed_tail or reader.unused_data:
+                raise ValueError
             deltas = np.zeros((n, n + 1))
             deltas[np.tril_indices(n, 0, n + 1)] = np.frombuffer(content, "<u2") * STEP
-        except (KeyError, TypeError, ValueError, binascii.Error, zlib.error):
+        except (AttributeError, KeyError, TypeError, ValueError, binascii.Error, zlib.error):
             raise InvalidInput("steering must be a schedule of biases.") from None
-        return cls(gamma, deltas, rates)
+        return cls(gamma, deltas, np.array(rates))

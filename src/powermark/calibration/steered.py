@@ -88,14 +88,21 @@ class _Solver:
     ) -> None:
         self._request, self._constant = request, constant
         self._checkpoints, self._cap = checkpoints, cap
-        self._flat = isinstance(request.signal, PlugIn) and not request.edits and not checkpoints
+        self._flat = (
+            isinstance(request.signal, PlugIn)
+            and not request.edits
+            and not checkpoints
+            and cap == MAX_DELTA
+        )
         self._strength = max(constant.gamma_prime - constant.gamma, 0.0)
         self._share: float | None = None
 
     def cost(self, n_tokens: int, alpha: float, power: float) -> float:
         """Least KL, inf where there is none."""
-        if self._flat and self._request.gamma is None and self._cap == MAX_DELTA:
+        if self._flat and self._request.gamma is None:
             return float(information_limit(n_tokens, alpha, power))
+        if n_tokens > LONGEST:
+            return np.inf
         try:
             return self.at(n_tokens, alpha, power).outcome.kl
         except Infeasible:
@@ -103,6 +110,8 @@ class _Solver:
 
     def at(self, n_tokens: int, alpha: float, power: float) -> Steered:
         """Return the best design for a length, level and power."""
+        if any(c >= n_tokens for c in self._checkpoints):
+            raise InvalidInput(f"checkpoints must be below n_tokens, {n_tokens}.")
         if n_tokens > LONGEST:
             raise InvalidInput(
                 f"n_tokens must be at most {LONGEST:,} for a steered plan; got {n_tokens:,}.",
@@ -118,7 +127,10 @@ class _Solver:
                 self._checkpoints,
                 self._cap,
             )
-            self._share = rough._search(n_tokens, alpha, power) / n_tokens
+            k = rough._search(n_tokens, alpha, power)
+            found = self._with(n_tokens, alpha, power, k, _gamma(n_tokens, k, alpha))
+            self._share = k / n_tokens
+            return found
         k = max(1, min(n_tokens, round(self._share * n_tokens)))
         return self._with(n_tokens, alpha, power, k, _gamma(n_tokens, k, alpha))
 
@@ -152,8 +164,8 @@ class _Solver:
         goal = Goal.of(
             gamma,
             alpha,
-            [*(c for c in self._checkpoints if c < n), n],
-            survival=request.edits.surviving_share(n) if request.edits else 1.0,
+            [*self._checkpoints, n],
+            edits=request.edits,
         )
         for _ in range(2 if request.signal.at_strength(0.0) is not request.signal else 1):
             schedule, outcome = steer(

@@ -19,11 +19,13 @@ The detector is the same, and so is its size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy import optimize, special
 
+from powermark.calibration.edits import Edits
 from powermark.calibration.schedule import STEP, Schedule
 from powermark.calibration.signal import MAX_DELTA, SignalModel
 from powermark.calibration.tilt import Tilt
@@ -31,25 +33,23 @@ from powermark.checks import Array, count, open_unit
 from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.power import binomial_tail, critical_count
 
-_LOWEST, _HIGHEST = (
-    1e-3,
-    200.0,
-)  # value of reaching the goal, in nats; more than this no text is worth
+_LOWEST, _HIGHEST = 1e-3, 1e4  # value of reaching the goal, in nats
+LONGEST_EXACT = 250  # tokens up to which edited texts are followed exactly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """What is to be reached: at each of some lengths a critical count, on clean or edited text.
 
-    ``weights`` say how much each length counts; the last is the horizon. With a ``survival`` below
-    1 it is edited text that must reach the counts, but for a share ``clean`` of what it is worth.
+    ``weights`` say how much each length counts; the last is the horizon. Where texts are edited it
+    is edited text that must reach the counts, but for a share ``clean`` of what it is worth.
     """
 
     gamma: float
     lengths: tuple[int, ...]
     critical_counts: tuple[int, ...]
     weights: tuple[float, ...]
-    survival: float = 1.0
+    edits: Edits = field(default_factory=Edits)
     clean: float = 0.0
 
     @classmethod
@@ -60,25 +60,29 @@ class Goal:
         lengths: Sequence[int],
         *,
         weights: Sequence[float] | None = None,
-        survival: float = 1.0,
+        edits: Edits | None = None,
     ) -> Goal:
-        """Return the goal of the exact tests at these lengths."""
-        ns = np.sort(count("lengths", lengths).astype(int))
-        ks = [int(critical_count(int(n), gamma, alpha)) for n in ns]
-        if ks[-1] > ns[-1]:
-            raise Infeasible(
-                f"no test of level alpha = {alpha:g} exists at gamma = {gamma:g}, "
-                f"n_tokens = {ns[-1]}."
-            )
+        """Return the goal of the exact tests at these lengths, the longest being the horizon."""
+        ns = count("lengths", lengths).astype(int)
         shares = np.ones(ns.size) if weights is None else np.asarray(weights, np.float64)
         if shares.shape != ns.shape or not (shares >= 0.0).all() or shares.sum() <= 0.0:
             raise InvalidInput(f"weights must be one number a length, {ns.size}.")
+        if np.unique(ns).size < ns.size:
+            raise InvalidInput("lengths must differ.")
+        order = np.argsort(ns)
+        ks = [int(critical_count(int(n), gamma, alpha)) for n in ns[order]]
+        for n, k in zip(ns[order], ks, strict=True):
+            if k > n:
+                raise Infeasible(
+                    f"no test of level alpha = {alpha:g} exists at gamma = {gamma:g}, "
+                    f"n_tokens = {n}."
+                )
         return cls(
             gamma=float(open_unit("gamma", gamma)),
-            lengths=tuple(ns.tolist()),
+            lengths=tuple(ns[order].tolist()),
             critical_counts=tuple(ks),
-            weights=tuple((shares / shares.sum()).tolist()),
-            survival=survival,
+            weights=tuple((shares[order] / shares.sum()).tolist()),
+            edits=edits or Edits(),
         )
 
     @property
@@ -86,35 +90,87 @@ class Goal:
         """The horizon."""
         return self.lengths[-1]
 
-    def reward(self, which: int, survival: float | None = None) -> Array:
-        """R(s) at a length: the probability that s greens still reach its critical count."""
+    def reward(self, which: int) -> Array:
+        """What s greens are worth at a length: the probability that they reach its count."""
         n, k = self.lengths[which], self.critical_counts[which]
-        return reward(n, k, self.gamma, self.survival if survival is None else survival)
+        clean = clean_reward(n, k)
+        if not self.edits:
+            return clean
+        return self.clean * clean + (1.0 - self.clean) * edited_reward(n, k, self.gamma, self.edits)
 
 
-def reward(n_tokens: int, k: int, gamma: float, survival: float) -> Array:
-    """P(a count s still reaches k after edits), for s = 0..n.
+def clean_reward(n_tokens: int, k: int) -> Array:
+    """Whether a count of s reaches k, for s = 0..n."""
+    return np.asarray(np.arange(n_tokens + 1) >= k, np.float64)
 
-    A green token stays green with probability ``q + (1-q) gamma`` and a red one turns green with
-    probability ``(1-q) gamma``, q being the survival.
+
+@lru_cache(maxsize=64)
+def edited_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
+    """P(a count of s still reaches k after edits), for s = 0..n.
+
+    Where a fixed number m of the n positions survives, ``Hypergeom(n, s, m)`` of the greens do, and
+    ``Binomial(n - m, gamma)`` others turn up. With an edit rate each survives on its own: a guide,
+    as neighbours survive together; :func:`edited_power` is exact.
     """
-    s = np.arange(n_tokens + 1.0)
-    if survival >= 1.0:
-        return np.asarray(s >= k, np.float64)
-    stays, turns = survival + (1.0 - survival) * gamma, (1.0 - survival) * gamma
-    total = np.zeros(n_tokens + 1)
-    for kept in range(n_tokens + 1):  # of the greens; the reds must make up for the rest
-        log_choose = special.gammaln(s + 1.0) - special.gammaln(kept + 1.0)
-        log_choose -= special.gammaln(np.maximum(s - kept, 0.0) + 1.0)
-        logs = log_choose + special.xlogy(kept, stays) + special.xlog1py(s - kept, -stays)
-        chance = np.where(s >= kept, np.exp(np.where(s >= kept, logs, 0.0)), 0.0)
-        reds = np.maximum(n_tokens - s, 1.0)
-        needed = np.maximum(k - kept, 0.0)
-        tail = np.where(
-            needed > n_tokens - s, 0.0, binomial_tail(reds, np.minimum(needed, reds), turns)
-        )
-        total += chance * np.where(needed <= 0.0, 1.0, tail)
-    return np.clip(total, 0.0, 1.0)
+    n, s = n_tokens, np.arange(n_tokens + 1.0)
+    if edits.edit_rate is None:
+        m = edits.surviving_count(n)
+        kept = np.arange(m + 1.0)
+        logs = _log_choose(s[:, None], kept) + _log_choose(n - s[:, None], m - kept)
+        greens = np.exp(logs - _log_choose(np.asarray(float(n)), np.asarray(float(m))))
+        return np.asarray(np.clip(greens @ _tail(n - m, k - kept, gamma), 0.0, 1.0))
+    q = edits.surviving_share(n)
+    stays, turns = q + (1.0 - q) * gamma, (1.0 - q) * gamma
+    logs = _log_choose(s[:, None], s) + special.xlogy(s, stays)
+    greens = np.exp(logs + special.xlog1py(np.maximum(s[:, None] - s, 0.0), -stays))
+    tails = np.stack([_tail(n - count, k - s, turns) for count in range(n + 1)])
+    return np.asarray(np.clip((greens * tails).sum(axis=1), 0.0, 1.0))
+
+
+def _log_choose(n: Array, k: Array) -> Array:
+    """Logarithm of the binomial coefficient, minus infinity where there is none."""
+    possible = (k >= 0.0) & (k <= n)
+    k = np.where(possible, k, 0.0)
+    value = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+    return np.where(possible, value, -np.inf)
+
+
+def _tail(n: int, needed: Array, p: float) -> Array:
+    """P(Binomial(n, p) >= needed), for needs of any size and n of 0 as well."""
+    if n == 0:
+        return np.asarray(needed <= 0.0, np.float64)
+    inside = np.clip(needed, 0.0, n)
+    return np.where(needed > n, 0.0, binomial_tail(n, inside, p))
+
+
+def edited_power(goal: Goal, rates: Array) -> float:
+    """Power at the horizon after tokens are rewritten at a rate, exactly.
+
+    ``rates[t, s]`` is the probability of a green token in a state. The recursion keeps the greens
+    written, the greens left, and how many tokens in a row are untouched.
+    """
+    n, h, gamma = goal.n_tokens, goal.edits.context_width, goal.gamma
+    e = goal.edits.edit_rate or 0.0
+    law = np.zeros((n + 1, n + 1, h + 1))  # greens written, greens left, untouched in a row
+    law[0, 0] = [(1.0 - e) ** run * (e if run < h else 1.0) for run in range(h + 1)]
+    for t in range(n):
+        here = law[: t + 1, : t + 1]
+        green = here * rates[t, : t + 1, None, None]
+        red = here - green
+        either = np.zeros((t + 2, t + 1, h + 1))  # by the new number of greens written
+        either[:-1] += red
+        either[1:] += green
+        foreign = np.zeros((t + 2, t + 2, h + 1))  # a token without signal is green by chance
+        foreign[:, :-1] = (1.0 - gamma) * either
+        foreign[:, 1:] += gamma * either
+        new = np.zeros_like(law)
+        part = new[: t + 2, : t + 2]
+        part[:, :, 0] = e * foreign.sum(axis=2)
+        part[:, :, 1:] = (1.0 - e) * foreign[:, :, :-1]
+        part[:-1, :-1, h] += (1.0 - e) * red[:, :, h]
+        part[1:, 1:, h] += (1.0 - e) * green[:, :, h]
+        law = new
+    return float(np.clip(law[:, goal.critical_counts[-1] :].sum(), 0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,9 +201,7 @@ def backward(goal: Goal, tilt: Tilt, value: float, cap: float = MAX_DELTA) -> Ar
     for t in range(n - 1, -1, -1):
         if t + 1 in goal.lengths:
             which = goal.lengths.index(t + 1)
-            worth = (1.0 - goal.clean) * goal.reward(which)
-            worth += goal.clean * goal.reward(which, survival=1.0)
-            u = u[: t + 2] + value * goal.weights[which] * worth
+            u = u[: t + 2] + value * goal.weights[which] * goal.reward(which)
         gain = np.diff(u)  # of a green token over a red one
         delta = np.clip(gain, 0.0, cap)
         rates, costs = tilt(delta)
@@ -178,15 +232,24 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
             mass[:, here] -= moved
             mass[:, 1 : t + 2] += moved
         if t + 1 in goal.lengths:
-            clean = goal.reward(goal.lengths.index(t + 1), survival=1.0)
-            powers.append(law[:, : t + 2] @ clean)
+            powers.append(
+                law[:, goal.critical_counts[goal.lengths.index(t + 1)] : t + 2].sum(axis=1)
+            )
     weights, kls = tilt.weights, spent.sum(axis=1)
     kl, square = float(weights @ kls), float(weights @ squares.sum(axis=1))
     samples = {"gamma_prime": green / n, "kl": kls / n, "power": powers[-1]}
+    attacked = powers[-1]
+    if goal.edits:
+        attacked = law @ edited_reward(n, goal.critical_counts[-1], goal.gamma, goal.edits)
+        samples["attacked_power"] = attacked
+    attacked_power = float(weights @ attacked)
+    if goal.edits.edit_rate is not None and n <= LONGEST_EXACT:
+        mean = np.stack([tilt(row)[0] for row in deltas])
+        attacked_power = edited_power(goal, mean)
     return Outcome(
         law=weights @ law,
-        powers=tuple(float(weights @ each) for each in powers),
-        attacked_power=float(weights @ (law @ goal.reward(len(goal.lengths) - 1))),
+        powers=tuple(min(1.0, float(weights @ each)) for each in powers),
+        attacked_power=min(1.0, attacked_power),
         kl=kl / n,
         kl_sd=float(np.sqrt(max(square - kl**2, 0.0))) / n,
         green_rate=float(weights @ green) / n,
@@ -197,8 +260,9 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
 
 
 def _error(sample: Array, weights: Array) -> float:
-    """Standard error of a weighted mean."""
-    return float(np.sqrt(np.sum(weights**2 * (sample - weights @ sample) ** 2)))
+    """Standard error of a weighted mean, with Bessel's correction."""
+    spread = np.sum(weights**2 * (sample - weights @ sample) ** 2)
+    return float(np.sqrt(spread * weights.size / (weights.size - 1)))
 
 
 def steer(
@@ -211,22 +275,28 @@ def steer(
 ) -> tuple[Schedule, Outcome]:
     """Return the schedule of least KL that reaches a power at the horizon, and what it gives.
 
-    ``attacked_power`` is to be reached after edits, where the goal has a survival below 1; the
-    power itself if left out.
+    ``attacked_power`` is to be reached after edits, where the goal has some; the power itself if
+    left out.
 
     Raises
     ------
     Infeasible
-        If no price is high enough.
+        If not even the largest bias in every state reaches it.
     """
     attacked_power = power if attacked_power is None else attacked_power
     tilt = Tilt.of(signal, goal.gamma, goal.n_tokens)
-    found = [_at_least(goal, tilt, power, attacked_power, cap)]
-    if goal.survival < 1.0 and found[0][1].powers[-1] < power + 1e-6:  # clean text decides, too
-        mixed = (replace(goal, clean=share) for share in (0.5, 1.0))
-        found += [_at_least(each, tilt, power, attacked_power, cap) for each in mixed]
+    cap = np.floor(cap / STEP) * STEP
+    shares = (0.0, 0.5, 1.0) if goal.edits else (0.0,)  # of the reward that is for clean text
+    found = []
+    for share in shares:
+        try:
+            found.append(_at_least(replace(goal, clean=share), tilt, power, attacked_power, cap))
+        except Infeasible as error:
+            reason = error
+    if not found:
+        raise reason
     deltas, outcome = min(found, key=lambda each: each[1].kl)
-    return Schedule(goal.gamma, deltas, tilt.mean), outcome
+    return Schedule(goal.gamma, deltas, np.clip(tilt.mean, 0.0, 1.0)), outcome
 
 
 def _at_least(
@@ -234,24 +304,27 @@ def _at_least(
 ) -> tuple[Array, Outcome]:
     """Find the lowest value of reaching the goal at which both powers are reached."""
 
-    def surplus(log_value: float) -> float:
-        reached = forward(goal, tilt, backward(goal, tilt, float(np.exp(log_value)), cap))
+    def surplus(deltas: Array) -> float:
+        reached = forward(goal, tilt, deltas)
         return min(reached.powers[-1] - power, reached.attacked_power - attacked_power)
+
+    def at(log_value: float) -> Array:
+        return backward(goal, tilt, float(np.exp(log_value)), cap)
 
     size = float(binomial_tail(goal.n_tokens, goal.critical_counts[-1], goal.gamma))
     guess = np.log(max(special.logit(power) - special.logit(size), 1e-2))
     low, high = guess - 0.5, guess + 0.5
-    while surplus(low) >= 0.0 and low > np.log(_LOWEST):
+    while surplus(at(low)) >= 0.0 and low > np.log(_LOWEST):
         low -= 1.0
-    while surplus(high) < 0.0:
-        low, high = high, high + 1.0
+    while surplus(at(high)) < 0.0:
+        low, high = high, high + 0.7
         if high > np.log(_HIGHEST):
             raise Infeasible(
                 f"no schedule reaches power {power:g} with n_tokens = {goal.n_tokens} at gamma = "
                 f"{goal.gamma:g}.",
                 hint="allow fewer edits, more tokens or less power.",
             )
-    if surplus(low) < 0.0:
-        low = float(optimize.brentq(surplus, low, high, xtol=1e-9))
-    deltas = np.ceil(backward(goal, tilt, float(np.exp(low)), cap) / STEP - 1e-6) * STEP
+    if surplus(at(low)) < 0.0:
+        low = float(optimize.brentq(lambda x: surplus(at(x)), low, high, xtol=1e-9))
+    deltas = np.minimum(np.ceil(at(low) / STEP - 1e-6) * STEP, cap)
     return deltas, forward(goal, tilt, deltas)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from powermark.calibration.signal import PlugIn, SignalModel
+from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
 from powermark.checks import Array
 from powermark.theory.distortion import kl_divergence
 from powermark.theory.green_rate import gamma_prime
 
-BIASES = 24.0 * np.linspace(0.0, 1.0, 40) ** 2  # where a signal model is asked; dense near 0
+BIASES = MAX_DELTA * np.linspace(0.0, 1.0, 56) ** 2  # where a signal model is asked; dense near 0
 
 
 class Tilt:

@@ -202,6 +202,8 @@ class Detector:
     def _score(
         self, texts: Sequence[ArrayLike], prompts: Sequence[ArrayLike] | None
     ) -> dict[str, Scores]:
+        if self._schedule is not None:
+            prompts = None  # the first tokens of a steered text are not marked: no state has them
         return {
             name: score(scheme, texts, prompts=prompts, special_ids=self._special_ids)
             for name, scheme in self._schemes.items()
@@ -270,7 +272,9 @@ class Detector:
             return None
         level = self.alpha / len(self._schemes)
         if self._schedule is not None:
-            return int(np.argmax(self._schedule.powers(level) >= ENOUGH_POWER)) or None
+            powers = self._schedule.powers(level)
+            lasting = np.minimum.accumulate(powers[::-1])[::-1]
+            return int(np.argmax(lasting >= ENOUGH_POWER)) or None
         try:
             return required_length(self.spec.gamma, self.gamma_prime, level, ENOUGH_POWER)
         except (Infeasible, InvalidInput):

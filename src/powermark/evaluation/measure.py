@@ -6,8 +6,9 @@ texts, and a text counts as detected or not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,3 +90,20 @@ def green_counts(
 def detected(counts: Array, critical_count: int, level: float = LEVEL) -> Estimate:
     """Share of the texts long enough that reach the critical count."""
     return share(counts[np.isfinite(counts)] >= critical_count, level)
+
+
+def kl_until(
+    scheme: Scheme, records: Sequence[Mapping[str, Any]], n_tokens: int, level: float = LEVEL
+) -> Estimate:
+    """KL spent until the n-th token that counts, per token that counts; short texts are left out.
+
+    What a steered plan promises: its bias rises towards the end of a block, so that a mean over all
+    tokens would mix the next block's beginning in.
+    """
+    scores = score(scheme, [record["token_ids"] for record in records])
+    spent = []
+    for i, record in enumerate(records):
+        places = scores.positions(i)
+        if places.size >= n_tokens:
+            spent.append([np.sum(record["kl"][: places[n_tokens - 1] + 1]) / n_tokens])
+    return mean_per_token(spent, level)

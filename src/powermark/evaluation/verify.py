@@ -24,7 +24,13 @@ from powermark.calibration.steering import Goal, forward
 from powermark.calibration.tilt import Tilt
 from powermark.detection.scoring import score
 from powermark.evaluation.attacks import replace_block, substitute
-from powermark.evaluation.measure import Estimate, detected, green_counts, mean_per_token
+from powermark.evaluation.measure import (
+    Estimate,
+    detected,
+    green_counts,
+    kl_until,
+    mean_per_token,
+)
 from powermark.evaluation.writing import Record
 from powermark.signature import signature
 from powermark.watermark.embed import scheme_of
@@ -154,6 +160,7 @@ def verify(
         scores = score(scheme, [record["token_ids"] for record in marked])
         seen = [scores.colours(i)[:n] for i in range(scores.texts)]
         measured["gamma_prime"] = mean_per_token(seen, level)
+        measured["kl"] = kl_until(scheme, marked, n, level)
     told = {
         name: _foretold(spec, promise, edits, signal) for name, signal in _signals(profile).items()
     }
@@ -268,9 +275,7 @@ def _foretold(
             test=promise.test,
         )
         return {name: getattr(design, name) for name in _NAMES}
-    goal = Goal.of(
-        spec.gamma, promise.alpha, [n], survival=edits.surviving_share(n) if edits else 1.0
-    )
+    goal = Goal.of(spec.gamma, promise.alpha, [n], edits=edits)
     settled = signal.at_strength(max(promise.gamma_prime - spec.gamma, 0.0))
     found = forward(goal, Tilt.of(settled, spec.gamma, n), schedule.deltas)
     return {

@@ -12,7 +12,7 @@ fewer, because the prompt is shorter, the step is not marked; detection does not
 
 Where the spec has a schedule, the bias of each row follows its own count, from the first token
 after the prompt on. ``generate()`` makes a processor for each call; one that is used by hand takes
-the ids of its first call for the prompt, and those of a call with fewer ids for a new one.
+the ids of its first call for the prompt, and those of a call that adds none for a new one.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         if self._schedule is not None:
             self._tracker = Tracker(self._scheme, self._schedule, self._special_ids)
         self._start: int | None = None
+        self._length = -1  # of the ids in the latest call
 
     def recording(self, record: KlRecord | None) -> WatermarkProcessor:
         """Return a copy for one generation, which writes what it does to ``record``.
@@ -148,7 +149,10 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Return the logits of a step with the bias added; (rows, length), (rows, width)."""
         length, width = input_ids.shape[1], scores.shape[1]
-        if self._start is None or length < self._start:
+        if length <= self._length:  # no token was added: a new prompt
+            self._begin()
+        self._length = length
+        if self._start is None:
             self._start = length
         h, size = self._scheme.context_width, self._scheme.vocab_size
         if width < size:

@@ -11,7 +11,7 @@ from powermark.errors import Infeasible
 from powermark.evaluation.attacks import substitute
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.experiments.promises import BATCH, CORPUS, PROFILED, enough, spread
-from powermark.evaluation.measure import detected, green_counts, mean_per_token
+from powermark.evaluation.measure import detected, green_counts, kl_until
 from powermark.evaluation.writing import Record, Sampling
 from powermark.theory.bounds import efficiency
 
@@ -100,6 +100,6 @@ def _measured(
     plain = [record["token_ids"] for record in unmarked]
     row |= spread("tpr", detected(green_counts(scheme, ids, n), k))
     row |= spread("fpr", detected(green_counts(scheme, plain, n), k))
-    row |= spread("kl_measured", mean_per_token([record["kl"] for record in marked]))
+    row |= spread("kl_measured", kl_until(scheme, marked, n))
     limit = efficiency(n, max(design.alpha, design.size), row["tpr"], row["kl_measured"])
     return row | {"efficiency_measured": float(limit)}
