@@ -43,9 +43,10 @@ class Plan(Design):
     ``solved_for`` names the quantity that was left out and ``asked`` holds what was given.
     ``gamma_l`` and ``gamma_h`` are the two green shares that cost this design's plug-in KL at its
     delta. ``tokens_needed`` maps a power to the first length at which this design reaches it on
-    untouched text (None beyond ten million tokens, or for a steered plan within its length). ``points`` are the authors' designs, for their
-    method only. A steered plan has its schedule in ``steering``, the largest bias as ``delta``, and
-    in ``constant`` what the best constant bias would do.
+    untouched text; None beyond ten million tokens, or beyond a steered plan's length. ``points``
+    are the authors' designs, for their method only. A steered plan has its schedule in
+    ``steering``, the largest bias as ``delta``, and in ``constant`` what the best constant bias
+    would do.
     """
 
     method: Method
