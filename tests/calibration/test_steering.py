@@ -9,7 +9,9 @@ import pytest
 from scipy import special, stats
 
 from powermark import BetaMixture, Edits, InvalidInput, PlugIn, plan
+from powermark.calibration.request import Request
 from powermark.calibration.schedule import LONGEST, Schedule
+from powermark.calibration.steered import Constant, _Solver
 from powermark.calibration.steering import (
     Goal,
     backward,
@@ -175,6 +177,31 @@ def test_every_form_of_plan() -> None:
     request: dict[str, Any] = {"n_tokens": STEPS, "alpha": 0.05, "signal": profile, "gamma": 0.5}
     real = plan(**request, power=0.8, steer=True)
     assert plan(**request, kl=real.kl, steer=True).power == pytest.approx(0.8, abs=5e-3)
+
+
+def test_gamma_is_searched_for() -> None:
+    """On a signal that is not flat: no gamma of those looked at is cheaper than the one chosen."""
+    signal = BetaMixture((0.6, 0.4), (2.0, 40.0))
+    request: dict[str, Any] = {"n_tokens": 50, "alpha": 0.05, "power": 0.8, "signal": signal}
+    best = plan(**request, steer=True)
+    assert best.size <= 0.05
+    for gamma in (0.2, 0.5, 0.8):
+        assert plan(**request, gamma=gamma, steer=True).kl > best.kl - 1e-4
+    again = plan(alpha=0.05, power=0.8, kl=best.kl * 1.02, signal=signal, steer=True)
+    assert again.n_tokens <= 50
+    solver = _Solver(
+        Request(
+            n_tokens=None, alpha=0.05, power=0.8, kl=0.1, method="exact", signal=signal,
+            gamma=None, delta=None, edits=Edits(), attacked_power=None, variance_inflation=1.0,
+            precision=0.03,
+        ),
+        Constant(
+            n_tokens=50, alpha=0.05, power=0.8, critical_count=50, gamma_prime=0.9, gamma=0.9
+        ),
+        (),
+        50.0,
+    )  # fmt: skip
+    assert solver.cost(LONGEST + 1, 0.05, 0.8) == np.inf
 
 
 def test_edits_are_steered_for() -> None:

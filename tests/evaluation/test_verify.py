@@ -238,20 +238,23 @@ def test_verify_refuses_what_does_not_fit(
 def test_a_steered_promise(
     run: Run, deployed: tuple[tuple[str, ...], Path], tmp_path: Path
 ) -> None:
-    """The same model, marked by a schedule: less KL for the same power, and the promise holds."""
-    options, profile = deployed
-    spec = tmp_path / "steered.json"
+    """The same model, marked by a schedule: the promise holds.
+
+    At a high temperature, where texts share few contexts: otherwise one key's luck is all texts'.
+    """
+    options, _ = deployed
+    spec, profile = tmp_path / "steered.json", str(tmp_path / "warm.npz")
+    warm = ("--texts", "48", "--n-tokens", "40", "--temperature", "2")
+    assert run("profile", *options[5:9], "-o", profile, *warm)[0] == 0
     request = ("--n-tokens", "40", "--alpha", ".05", "--power", ".8", "--gamma", ".5", "--steer")
-    code, out, err = run(
-        "plan", *request, "--profile", str(profile), "-o", str(spec), *options[5:7]
-    )
+    code, out, err = run("plan", *request, "--profile", profile, "-o", str(spec), *options[5:7])
     assert code == 0, err
     assert "steering saves" in out
     changed = (*options[:2], str(spec), *options[3:])
-    code, out, _ = run(*changed, "--profile", str(profile), "--json")
+    code, out, _ = run(*changed, "--profile", profile, "--json")
     found = json.loads(out)
-    assert (code, found["broken"]) == (0, [])
     by_name = {check["name"]: check for check in found["checks"]}
+    assert (code, found["broken"]) == (0, []), by_name
     assert by_name["power"]["measured"]["value"] > 0.6
     assert by_name["power"]["profile"] == pytest.approx(by_name["power"]["promised"], abs=0.01)
     assert by_name["kl"]["profile"] == pytest.approx(by_name["kl"]["promised"], rel=0.03)

@@ -1,11 +1,15 @@
 """The commands around profiles on a random model: comparison, experiments, the whole story."""
 
+import io
 import json
+import shlex
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 
 from powermark.evaluation.experiments import prediction
+from powermark.interfaces.cli import demo
 from tests.evaluation.conftest import prompts_file, writer_folder
 from tests.interfaces.test_cli import Run, run
 
@@ -28,6 +32,9 @@ def test_comparisons(run: Run, named: tuple[str, ...], tmp_path: Path) -> None:
     assert len(rows) == 5
     assert rows[-1]["promised"]["power"] >= 0.8
     assert "--compare needs --profile" in run(*request, "--compare")[2]
+    assert "are for --steer" in run(*request, "--checkpoint", "20")[2]
+    cold = ("profile", *named, "-o", profile, "--temperature", "0")
+    assert "--temperature must be above 0" in run(*cold)[2]
     code, out, _ = run(*request, "--profile", profile, "--precision", "1e-6")
     assert "12 texts leave the power uncertain" in out
 
@@ -65,5 +72,9 @@ def test_the_whole_story(run: Run, named: tuple[str, ...], tmp_path: Path) -> No
     assert "The promise" in out
     secret = (folder / "demo.key").read_text()
     assert secret not in page
-    assert run(*job)[0] == 0  # again: the key is kept
-    assert (folder / "demo.key").read_text() == secret
+    plain = folder / "plain.txt"
+    plain.write_text(" ".join(f"w{i}" for i in range(2, 150)))
+    mark = f"--spec '{folder}/demo.json' --key '{folder}/demo.key' {shlex.join(named[:2])}"
+    with redirect_stderr(io.StringIO()) as talk:  # a step that fails is shown
+        demo._say(f"detect {mark} '{plain}' --exit-code")
+    assert "exit code 1" in talk.getvalue()

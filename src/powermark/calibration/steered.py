@@ -15,7 +15,7 @@ from powermark.calibration.solve import GAMMA_GRID
 from powermark.calibration.steering import Goal, Outcome, steer
 from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.bounds import information_limit
-from powermark.theory.power import binomial_tail, critical_count
+from powermark.theory.power import critical_count
 
 _STARTS = (1.0, 0.97, 0.92, 0.85, 0.7, 0.5, 0.3)  # shares of n where the search looks first
 
@@ -187,8 +187,6 @@ class _Solver:
 
 
 def _gamma(n_tokens: int, k: int, alpha: float) -> float:
-    """Return the largest gamma on the hash's grid whose test with this count keeps its level."""
-    gamma = float(np.floor(float(rate_for(n_tokens, k, alpha)) / GAMMA_GRID) * GAMMA_GRID)
-    while binomial_tail(n_tokens, k, gamma) > alpha:
-        gamma -= GAMMA_GRID
-    return gamma
+    """Return a gamma on the hash's grid just below the largest at which this count keeps alpha."""
+    steps = np.floor(float(rate_for(n_tokens, k, alpha)) / GAMMA_GRID) - 1.0
+    return float(steps * GAMMA_GRID)

@@ -33,7 +33,7 @@ from powermark.checks import Array, count, open_unit
 from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.power import binomial_tail, critical_count
 
-_LOWEST, _HIGHEST = 1e-3, 1e4  # value of reaching the goal, in nats
+_LOWEST, _HIGHEST = 1e-9, 1e4  # value of reaching the goal, in nats: no mark, and a hard one
 LONGEST_EXACT = 250  # tokens up to which edited texts are followed exactly
 
 
@@ -313,9 +313,7 @@ def _at_least(
 
     size = float(binomial_tail(goal.n_tokens, goal.critical_counts[-1], goal.gamma))
     guess = np.log(max(special.logit(power) - special.logit(size), 1e-2))
-    low, high = guess - 0.5, guess + 0.5
-    while surplus(at(low)) >= 0.0 and low > np.log(_LOWEST):
-        low -= 1.0
+    low, high = np.log(_LOWEST), guess + 0.5
     while surplus(at(high)) < 0.0:
         low, high = high, high + 0.7
         if high > np.log(_HIGHEST):
@@ -324,7 +322,6 @@ def _at_least(
                 f"{goal.gamma:g}.",
                 hint="allow fewer edits, more tokens or less power.",
             )
-    if surplus(at(low)) < 0.0:
-        low = float(optimize.brentq(lambda x: surplus(at(x)), low, high, xtol=1e-9))
-    deltas = np.minimum(np.ceil(at(low) / STEP - 1e-6) * STEP, cap)
+    found = float(optimize.brentq(lambda x: surplus(at(x)), low, high, xtol=1e-9))
+    deltas = np.minimum(np.ceil(at(found) / STEP - 1e-6) * STEP, cap)
     return deltas, forward(goal, tilt, deltas)

@@ -133,7 +133,7 @@ def _settings(mark: _Mark, **given: float | None) -> dict[str, Any]:
         for name, value in given.items()
     }
     for name, value in settings.items():
-        if planned.get(name, value) != value:
+        if name in planned and planned[name] != value:
             typer.echo(
                 f"note: the plan is for {name} {planned[name]:g}; at {value:g} its promises do "
                 f"not hold.",
