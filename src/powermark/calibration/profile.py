@@ -31,7 +31,7 @@ from powermark.calibration.signal import SignalModel
 from powermark.checks import Array, logit_bias, open_unit
 from powermark.errors import InvalidInput
 
-_ENOUGH = 16  # texts of a level, roughly, to compare designs with
+_ENOUGH = 8  # texts of a level, roughly, to compare designs with
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class Profile(SignalModel):
         kept = np.zeros(level.size, bool)
         for which in self._strengths:
             mine = np.flatnonzero(level == np.float32(which))
-            kept[mine[:: max(1, mine.size // _ENOUGH)]] = True
+            kept[mine[:: max(1, -(-mine.size // _ENOUGH))]] = True
         steps = np.repeat(kept, np.diff(np.append(first, self.text.size)))
         names = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
         return Profile(**{name: getattr(self, name)[steps] for name in names}, about=self.about)

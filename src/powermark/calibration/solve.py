@@ -97,13 +97,14 @@ def _descend(problem: Problem, ks: Array, guide: Array) -> Solution:
         net |= {float(k) for k in np.maximum(np.floor(np.array(_STARTS) * n), fewest)}
         step = max(1.0, np.floor(n / 16))
     tried: dict[float, _Tried] = {}
+    rough = replace(problem, signal=problem.signal.thinned())
 
     def look_at(several: Iterable[float]) -> float:
         """Evaluate critical counts that were not yet, in order, and return the best of all."""
         for k in sorted(set(map(float, several)) - tried.keys()):
             nearest = min(tried, key=lambda other: abs(other - k), default=None)
             near = 1.0 if nearest is None else tried[nearest].delta
-            tried[k] = _try(problem, k, near if np.isfinite(near) else 1.0)
+            tried[k] = _try(rough, k, near if np.isfinite(near) else 1.0)
         return min(tried, key=lambda k: tried[k].kl)
 
     best = look_at(net)
