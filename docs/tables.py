@@ -6,12 +6,10 @@ import csv
 from pathlib import Path
 
 import cog
-import numpy as np
 
 from powermark import Edits, evaluate, plan
 from powermark.calibration.schedule import Schedule
 from powermark.calibration.steering import Goal, edited_power
-from powermark.calibration.tilt import Tilt
 
 Row = dict[str, str]
 
@@ -95,11 +93,15 @@ def fragility() -> None:
     request = {"n_tokens": n, "alpha": alpha, "power": 0.95, "gamma": gamma}
     constant, steered = plan(**request), plan(**request, steer=True)
     schedule = Schedule.from_dict(steered.steering, gamma)
-    tilt = Tilt.of_rates(gamma, schedule.rates)
-    rates = np.stack([tilt(row)[0] for row in schedule.deltas])
     _head(["tokens rewritten", f"constant, KL {constant.kl:.3f}", f"steered, KL {steered.kl:.3f}"])
     for rate in (0.0, 0.01, 0.02, 0.05):
         edits = Edits(edit_rate=rate)
         plain = evaluate(gamma, constant.delta, n_tokens=n, alpha=alpha, edits=edits)
         goal = Goal.of(gamma, alpha, [n], edits=edits)
-        _line([f"{rate:.0%}", f"{plain.attacked_power:.3f}", f"{edited_power(goal, rates):.3f}"])
+        _line(
+            [
+                f"{rate:.0%}",
+                f"{plain.attacked_power:.3f}",
+                f"{edited_power(goal, schedule.state_rates):.3f}",
+            ]
+        )

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from powermark import BetaMixture, Edits, InvalidInput, PlugIn, plan
+from powermark import BetaMixture, Edits, InvalidInput, PlugIn, evaluate, plan
 from powermark.calibration.request import Request
 from powermark.calibration.schedule import LONGEST, Schedule
-from powermark.calibration.steered import Constant, _Solver
+from powermark.calibration.steered import _Solver
 from powermark.calibration.steering import (
     Goal,
     backward,
@@ -195,9 +195,7 @@ def test_gamma_is_searched_for() -> None:
             gamma=None, delta=None, edits=Edits(), attacked_power=None, variance_inflation=1.0,
             precision=0.03,
         ),
-        Constant(
-            n_tokens=50, alpha=0.05, power=0.8, critical_count=50, gamma_prime=0.9, gamma=0.9
-        ),
+        evaluate(0.9, 1.0, n_tokens=50, alpha=0.05, signal=signal),
         (),
         50.0,
     )  # fmt: skip

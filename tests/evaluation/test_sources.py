@@ -12,7 +12,8 @@ from pyarrow import parquet
 
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.evaluation.prompts import WORDS, prompts_for
-from powermark.evaluation.sources import SOURCES, Source, detokenised, passages
+from powermark.evaluation.sources import SOURCES, detokenised, passages
+from powermark.models.catalog import Packaged
 from tests.models.conftest import cache, index, wheel
 
 __all__ = ["cache", "index"]  # fixtures
@@ -24,7 +25,7 @@ def offered(
     index: Path, monkeypatch: pytest.MonkeyPatch, name: str, member: str, content: bytes
 ) -> None:
     wheel(index, "books", member, content)
-    source = Source(
+    source = Packaged(
         title="Books",
         packages=("books==1.0",),
         member=member,

@@ -14,7 +14,7 @@ from powermark.calibration.design import Design, edit_parts, evaluate, table
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.request import Answer, Method, Request
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
-from powermark.calibration.steered import Constant, solve_steered
+from powermark.calibration.steered import solve_steered
 from powermark.checks import count, in_interval, positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
@@ -195,25 +195,11 @@ def plan(
 
 def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: float) -> Plan:
     """Turn the constant plan for a request into the steered one."""
-    found = solve_steered(
-        request,
-        Constant(
-            n_tokens=plain.n_tokens,
-            alpha=plain.alpha,
-            power=plain.power,
-            critical_count=plain.critical_count,
-            gamma_prime=plain.gamma_prime,
-            gamma=plain.gamma,
-        ),
-        checkpoints=checkpoints,
-        cap=cap,
-    )
+    found = solve_steered(request, plain, checkpoints=checkpoints, cap=cap)
     n, alpha, told = found.n_tokens, found.alpha, found.outcome
     counts = np.arange(told.law.size)
     variance = float(told.law @ (counts - told.law @ counts) ** 2)
     binomial = n * told.green_rate * (1.0 - told.green_rate)
-    reached = found.schedule.powers(alpha)
-    lasting = np.minimum.accumulate(reached[::-1])[::-1]  # from this length on, within a block
     steered = dataclasses.replace(
         plain,
         n_tokens=n,
@@ -234,23 +220,19 @@ def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: flo
         standard_errors=told.errors,
         gamma_star=float(gamma_star(n, alpha)),
         tokens_needed={
-            f"{power:g}": int(np.argmax(lasting >= power)) or None for power in _TARGETS
+            f"{power:g}": found.schedule.tokens_needed(alpha, power) for power in _TARGETS
         },
         steering=found.schedule.to_dict(),
         constant={
             name: getattr(plain, name)
             for name in ("n_tokens", "alpha", "gamma", "delta", "kl", "power")
         },
-        signature=plain.signature.replace(
-            "powermark|plan|",
-            "|".join(
-                [
-                    "powermark|plan|steered",
-                    *([] if cap == MAX_DELTA else [f"cap:{cap:g}"]),
-                    *(f"at:{n}" for n in checkpoints),
-                    "",
-                ]
-            ),
+        signature=_signature(
+            request,
+            "plan|steered",
+            plain.solved_for,
+            cap=cap if cap != MAX_DELTA else None,
+            at=",".join(map(str, checkpoints)) or None,
         ),
     )
     notes = [
@@ -298,18 +280,9 @@ def _report(request: Request, answer: Answer, points: tuple[Design, ...] = ()) -
         variance_inflation=request.variance_inflation,
         test="exact" if request.method == "exact" else "z",
     )
-    given = {name: getattr(request, name) for name in _SHORT}
-    asked = {name: value for name, value in given.items() if value is not None}
+    asked = _asked(request)
     fields = {field.name: getattr(design, field.name) for field in dataclasses.fields(Design)}
-    fields["signature"] = signature(
-        "plan",
-        method=request.method,
-        solve=answer.solved_for,
-        signal=request.signal.name,
-        **{_SHORT[name]: value for name, value in asked.items()},
-        c=request.variance_inflation if request.variance_inflation != 1.0 else None,
-        **edit_parts(request.edits),
-    )
+    fields["signature"] = _signature(request, "plan", answer.solved_for)
     low, high = gamma_roots(design.delta, kl_divergence(design.gamma, design.delta))
     return Plan(
         **fields,
@@ -325,6 +298,25 @@ def _report(request: Request, answer: Answer, points: tuple[Design, ...] = ()) -
         points=points,
         steering=None,
         constant=None,
+    )
+
+
+def _asked(request: Request) -> dict[str, float]:
+    """Return what was given of the quantities a plan is about."""
+    given = {name: getattr(request, name) for name in _SHORT}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _signature(request: Request, kind: str, solved_for: str, **more: str | float | None) -> str:
+    return signature(
+        kind,
+        **more,
+        method=request.method,
+        solve=solved_for,
+        signal=request.signal.name,
+        **{_SHORT[name]: value for name, value in _asked(request).items()},
+        c=request.variance_inflation if request.variance_inflation != 1.0 else None,
+        **edit_parts(request.edits),
     )
 
 

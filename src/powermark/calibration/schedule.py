@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
 
 from powermark.calibration.signal import MAX_DELTA
 from powermark.calibration.tilt import BIASES, Tilt
@@ -24,7 +23,6 @@ from powermark.theory.power import critical_count
 
 STEP = 1.0 / 1024  # biases are multiples of it, so that a few kB hold them
 LONGEST = 2_000  # tokens of a horizon; a longer one would make a spec of megabytes
-_LARGEST = 65_535  # what two bytes hold, in STEPs
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +77,16 @@ class Schedule:
 
         Steps are taken to be alike, at the stored rates; blocks are independent.
         """
+        from scipy.signal import fftconvolve  # slow to load, and seldom needed
+
         blocks, rest = divmod(n_tokens, self.n_tokens)
         whole, power = np.ones(1), self._laws[self.n_tokens]
         while blocks:  # by squaring
             if blocks & 1:
-                whole = signal.fftconvolve(whole, power)
+                whole = fftconvolve(whole, power)
             blocks >>= 1
-            power = signal.fftconvolve(power, power) if blocks else power
-        return np.maximum(signal.fftconvolve(whole, self._laws[rest][: rest + 1]), 0.0)
+            power = fftconvolve(power, power) if blocks else power
+        return np.maximum(fftconvolve(whole, self._laws[rest][: rest + 1]), 0.0)
 
     def power(self, n_tokens: int, critical_count: int) -> float:
         """P(S >= critical_count) for a marked text with so many scored tokens."""
@@ -99,27 +99,35 @@ class Schedule:
         found = [laws[m, k:].sum() for m, k in enumerate(counts, 1)]
         return np.asarray(np.clip([0.0, *found], 0.0, 1.0))
 
+    def tokens_needed(self, alpha: float, power: float) -> int | None:
+        """First length of a block from which on the power holds; None if there is none."""
+        lasting = np.minimum.accumulate(self.powers(alpha)[::-1])[::-1]
+        return int(np.argmax(lasting >= power)) or None
+
     def draw(self, texts: int, n_tokens: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Draw the colours of marked texts with so many scored tokens; (texts, n_tokens)."""
-        tilt = Tilt.of_rates(self.gamma, self.rates)
-        rates = np.stack([tilt(row)[0] for row in self.deltas])  # (n, n+1)
         colours = np.zeros((texts, n_tokens), bool)
         greens = np.zeros(texts, np.int64)
         for place in range(n_tokens):
             t = place % self.n_tokens
             greens = greens if t else np.zeros(texts, np.int64)
-            colours[:, place] = rng.random(texts) < rates[t, greens]
+            colours[:, place] = rng.random(texts) < self.state_rates[t, greens]
             greens = greens + colours[:, place]
         return colours
 
     @cached_property
+    def state_rates(self) -> Array:
+        """Green rate in each state, steps being alike; (n, n+1)."""
+        return Tilt(self.gamma, self.rates).of_states(self.deltas)
+
+    @cached_property
     def _laws(self) -> Array:
         """Law of the count after each number of tokens of one block; (n+1, n+1)."""
-        tilt, n = Tilt.of_rates(self.gamma, self.rates), self.n_tokens
+        n = self.n_tokens
         laws = np.zeros((n + 1, n + 1))
         laws[0, 0] = 1.0
         for t in range(n):
-            rates, _ = tilt(self.deltas[t])
+            rates = self.state_rates[t]
             laws[t + 1] = laws[t] * (1.0 - rates)
             laws[t + 1, 1:] += (laws[t] * rates)[:-1]
         return laws
@@ -128,7 +136,7 @@ class Schedule:
         """Return what a spec holds: some kB for a hundred tokens."""
         n = self.n_tokens
         steps = np.round(self.deltas[np.tril_indices(n, 0, n + 1)] / STEP)
-        packed = zlib.compress(np.minimum(steps, _LARGEST).astype("<u2").tobytes(), 9)
+        packed = zlib.compress(steps.astype("<u2").tobytes(), 9)  # two bytes hold MAX_DELTA
         return {
             "n_tokens": n,
             "deltas": base64.b64encode(packed).decode(),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from powermark.calibration import invert
+from powermark.calibration.design import Design
 from powermark.calibration.problem import GAMMA_MIN, rate_for
 from powermark.calibration.request import Request
 from powermark.calibration.schedule import LONGEST, Schedule
@@ -32,21 +33,9 @@ class Steered:
     alpha: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
-    """The constant plan for the same request, from which the search for a steered one starts."""
-
-    n_tokens: int
-    alpha: float
-    power: float
-    critical_count: int
-    gamma_prime: float
-    gamma: float
-
-
 def solve_steered(
     request: Request,
-    constant: Constant,
+    constant: Design,
     *,
     checkpoints: tuple[int, ...] = (),
     cap: float = MAX_DELTA,
@@ -84,7 +73,7 @@ class _Solver:
     """Steered designs for any length, level and power; the share k/n is searched for once."""
 
     def __init__(
-        self, request: Request, constant: Constant, checkpoints: tuple[int, ...], cap: float
+        self, request: Request, constant: Design, checkpoints: tuple[int, ...], cap: float
     ) -> None:
         self._request, self._constant = request, constant
         self._checkpoints, self._cap = checkpoints, cap

@@ -215,10 +215,7 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
     n = goal.n_tokens
     law = np.zeros((tilt.weights.size, n + 1))
     law[:, 0] = 1.0
-    spent, squares = (
-        np.zeros_like(law),
-        np.zeros_like(law),
-    )  # E[C; s] and E[C^2; s], C the KL so far
+    spent, squares = np.zeros_like(law), np.zeros_like(law)  # E[C; s], E[C^2; s]; C: KL so far
     green, powers = np.zeros(tilt.weights.size), []
     for t in range(n):
         here = slice(0, t + 1)
@@ -244,8 +241,7 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
         samples["attacked_power"] = attacked
     attacked_power = float(weights @ attacked)
     if goal.edits.edit_rate is not None and n <= LONGEST_EXACT:
-        mean = np.stack([tilt(row)[0] for row in deltas])
-        attacked_power = edited_power(goal, mean)
+        attacked_power = edited_power(goal, tilt.of_states(deltas))
     return Outcome(
         law=weights @ law,
         powers=tuple(min(1.0, float(weights @ each)) for each in powers),

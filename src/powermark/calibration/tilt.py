@@ -11,6 +11,8 @@ from powermark.theory.distortion import kl_divergence
 from powermark.theory.green_rate import gamma_prime
 
 BIASES = MAX_DELTA * np.linspace(0.0, 1.0, 56) ** 2  # where a signal model is asked; dense near 0
+_SPLINE = CubicSpline(BIASES, np.eye(BIASES.size))  # linear in the values that it goes through
+_INTEGRAL = _SPLINE.antiderivative()
 
 
 class Tilt:
@@ -34,8 +36,6 @@ class Tilt:
         self.gamma, self.mean = gamma, rates
         self.weights = np.ones(1) if weights is None else weights  # of the texts
         self._exact, self._steps = exact, steps  # (texts, steps, biases)
-        self._spline = CubicSpline(BIASES, np.eye(BIASES.size))
-        self._integral = self._spline.antiderivative()
 
     @classmethod
     def of(cls, signal: SignalModel, gamma: float, n_tokens: int) -> Tilt:
@@ -47,16 +47,15 @@ class Tilt:
         rates = np.asarray(signal.green_rate(gamma, BIASES), np.float64)
         return cls(gamma, rates, exact=isinstance(signal, PlugIn))
 
-    @classmethod
-    def of_rates(cls, gamma: float, rates: Array) -> Tilt:
-        """Return what biases do where all steps are alike, from green rates at BIASES."""
-        return cls(gamma, rates)
-
     def __call__(self, deltas: Array) -> tuple[Array, Array]:
         """Return green rate and KL under each bias, on average over steps."""
         if self._exact:
             return gamma_prime(self.gamma, deltas), kl_divergence(self.gamma, deltas)
         return self._apply(self.mean, deltas)
+
+    def of_states(self, deltas: Array) -> Array:
+        """Return the green rate of each state of a schedule, on average over steps."""
+        return np.stack([self(row)[0] for row in deltas])
 
     def at(self, step: int, deltas: Array) -> tuple[Array, Array]:
         """Return green rate and KL under each bias at one step of each text; (texts, biases)."""
@@ -67,7 +66,7 @@ class Tilt:
 
     def _apply(self, grid: Array, deltas: Array) -> tuple[Array, Array]:
         """From rates at BIASES to rates and costs at any."""
-        basis = self._spline(deltas).T  # (grid, biases)
+        basis = _SPLINE(deltas).T  # (grid, biases)
         rates = grid @ basis
-        costs = deltas * rates - grid @ self._integral(deltas).T
+        costs = deltas * rates - grid @ _INTEGRAL(deltas).T
         return np.clip(rates, 0.0, 1.0), np.maximum(costs, 0.0)

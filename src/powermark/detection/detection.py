@@ -272,9 +272,7 @@ class Detector:
             return None
         level = self.alpha / len(self._schemes)
         if self._schedule is not None:
-            powers = self._schedule.powers(level)
-            lasting = np.minimum.accumulate(powers[::-1])[::-1]
-            return int(np.argmax(lasting >= ENOUGH_POWER)) or None
+            return self._schedule.tokens_needed(level, ENOUGH_POWER)
         try:
             return required_length(self.spec.gamma, self.gamma_prime, level, ENOUGH_POWER)
         except (Infeasible, InvalidInput):

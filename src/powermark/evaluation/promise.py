@@ -13,7 +13,6 @@ from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.writing import Sampling
 from powermark.watermark.spec import WatermarkSpec
 
-_SPARE = 1.15  # tokens written for one that must count, as repeats do not
 _SETTINGS = ("temperature", "top_k", "top_p")
 
 
@@ -61,8 +60,12 @@ def sampling_for(promise: Design, **wanted: float | None) -> Sampling:
         settings[name] = next(value for value in (asked, theirs, usual) if value is not None)
     if settings["temperature"] == 0:
         raise InvalidInput("temperature must be above 0: a mark needs a choice to act on.")
-    n_tokens = int(np.ceil(_SPARE * promise.n_tokens)) + 5
-    return Sampling(n_tokens=n_tokens, **settings)
+    return Sampling(n_tokens=enough(promise.n_tokens), **settings)
+
+
+def enough(n_tokens: int) -> int:
+    """Tokens to write so that nearly all texts have ``n_tokens`` that count; repeats do not."""
+    return int(np.ceil(1.15 * n_tokens)) + 5
 
 
 def check_profile(about: dict[str, Any], model: Any, sampling: Sampling, whose: str) -> None:

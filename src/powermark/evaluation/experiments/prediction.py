@@ -23,8 +23,10 @@ SETTINGS = {
 RATE_LIMIT, KL_LIMIT = 0.01, 0.05  # how far a prediction may be off
 
 
-def prediction_table(lab: Lab, *, texts: int = 32, profiled: int = 192, n_tokens: int = 50) -> Any:
-    """Yield one row for each corpus, temperature, gamma and delta.
+def prediction_table(
+    lab: Lab, *, texts: int = 32, profiled: int = 192, n_tokens: int = 50
+) -> list[dict[str, Any]]:
+    """Return one row for each corpus, temperature, gamma and delta.
 
     The profile is recorded on the first prompts of a corpus, the marked texts are written after
     later ones, so no text of the one is in the other.

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from powermark.calibration.design import Design, evaluate
 from powermark.calibration.plan import plan
 from powermark.calibration.signal import PlugIn
-from powermark.checks import Array
 from powermark.evaluation.attacks import substitute
 from powermark.evaluation.experiments.lab import Lab
-from powermark.evaluation.measure import Estimate, detected, green_counts, mean_per_token
+from powermark.evaluation.measure import (
+    Estimate,
+    detected,
+    green_counts,
+    kl_until,
+    mean_per_token,
+)
+from powermark.evaluation.promise import enough
 from powermark.evaluation.writing import Record, Sampling
 from powermark.theory.bounds import efficiency
 
@@ -49,7 +53,7 @@ def _promises(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
                     )
                     marked = _marked(lab, fresh, sampling, design)
                     row: dict[str, Any] = {"signal": "profile" if signal is profile else "plug-in"}
-                    row |= _measured(lab, design, marked, unmarked)
+                    row |= measured(lab, design, marked, unmarked)
                     yield row | _kept(row)
 
 
@@ -84,27 +88,41 @@ def _rivals(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
             )
             marked = _marked(lab, fresh, sampling, design)
             row: dict[str, Any] = {"temperature": temperature, "design": name}
-            row |= _measured(lab, design, marked, unmarked)
-            level = max(alpha, row["size"])
-            limit = efficiency(n, level, row["tpr"], row["kl_measured"])
-            yield row | {"efficiency_measured": float(limit)}
+            row |= measured(lab, design, marked, unmarked)
+            yield row | efficiency_measured(row)
 
 
 def _marked(lab: Lab, prompts: list[str], sampling: Sampling, design: Design) -> list[Record]:
     return lab.texts(prompts, sampling, gamma=design.gamma, deltas=design.delta, batch=BATCH)
 
 
-def enough(n_tokens: int) -> int:
-    """Tokens to write so that nearly all texts have ``n_tokens`` that count."""
-    return int(np.ceil(1.15 * n_tokens)) + 5
-
-
-def _measured(
-    lab: Lab, design: Design, marked: list[Record], unmarked: list[Record]
+def measured(
+    lab: Lab,
+    design: Design,
+    marked: list[Record],
+    unmarked: list[Record],
+    *,
+    told_prompts: bool = True,
 ) -> dict[str, Any]:
-    """Return what a design promises and what its texts show."""
-    n, k = design.n_tokens, design.critical_count
-    row: dict[str, Any] = {
+    """Return what a design promises and what its texts show.
+
+    A detector that is not told the prompts cannot score the first tokens, and a steered mark leaves
+    them alone; its KL is then taken until the last token that the test counts.
+    """
+    n, k, scheme = design.n_tokens, design.critical_count, lab.scheme(design.gamma)
+    ids = [record["token_ids"] for record in marked]
+    if design.edit_rate is not None:
+        ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed)]
+    plain = [record["token_ids"] for record in unmarked]
+    found = [
+        detected(green_counts(scheme, texts, n, _prompts(records) if told_prompts else None), k)
+        for texts, records in ((ids, marked), (plain, unmarked))
+    ]
+    if told_prompts:
+        spent = mean_per_token([record["kl"] for record in marked])
+    else:
+        spent = kl_until(scheme, marked, n)
+    return {
         "n_tokens": n,
         "alpha": design.alpha,
         "edit_rate": design.edit_rate,
@@ -113,24 +131,24 @@ def _measured(
         "size": design.size,
         "power": design.power if design.attacked_power is None else design.attacked_power,
         "kl": design.kl,
+        **_spread("tpr", found[0]),
+        **_spread("fpr", found[1]),
+        **_spread("kl_measured", spent),
     }
-    ids = [record["token_ids"] for record in marked]
-    if design.edit_rate is not None:
-        ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed)]
-    row |= spread("tpr", detected(_counts(lab, design.gamma, ids, marked, n), k))
-    plain = [record["token_ids"] for record in unmarked]
-    row |= spread("fpr", detected(_counts(lab, design.gamma, plain, unmarked, n), k))
-    row |= spread("kl_measured", mean_per_token([record["kl"] for record in marked]))
-    return row
 
 
-def _counts(lab: Lab, gamma: float, ids: list[Any], records: list[Record], n: int) -> Array:
-    prompts = [record["prompt_ids"] for record in records]
-    return green_counts(lab.scheme(gamma), ids, n, prompts)
+def efficiency_measured(row: dict[str, Any]) -> dict[str, float]:
+    """Return the information limit at the TPR measured and the size there is, over the KL."""
+    level = max(row["alpha"], row["size"])
+    found = efficiency(row["n_tokens"], level, row["tpr"], row["kl_measured"])
+    return {"efficiency_measured": float(found)}
 
 
-def spread(name: str, found: Estimate) -> dict[str, Any]:
-    """Return an estimate as columns of a table."""
+def _prompts(records: list[Record]) -> list[Any]:
+    return [record["prompt_ids"] for record in records]
+
+
+def _spread(name: str, found: Estimate) -> dict[str, Any]:
     return {
         name: found.value,
         f"{name}_low": found.low,

@@ -8,12 +8,16 @@ from typing import Any
 from powermark.calibration.plan import Plan, plan
 from powermark.calibration.profile import Profile
 from powermark.errors import Infeasible
-from powermark.evaluation.attacks import substitute
 from powermark.evaluation.experiments.lab import Lab
-from powermark.evaluation.experiments.promises import BATCH, CORPUS, PROFILED, enough, spread
-from powermark.evaluation.measure import detected, green_counts, kl_until
-from powermark.evaluation.writing import Record, Sampling
-from powermark.theory.bounds import efficiency
+from powermark.evaluation.experiments.promises import (
+    BATCH,
+    CORPUS,
+    PROFILED,
+    efficiency_measured,
+    measured,
+)
+from powermark.evaluation.promise import enough
+from powermark.evaluation.writing import Sampling
 
 POWER, EDIT_RATE = 0.95, 0.1
 TEMPERATURES = (1.0, 0.7)
@@ -59,7 +63,8 @@ def _rows(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
                             "temperature": temperature,
                             "bias": "steered" if steered else "constant",
                         }
-                        yield about | _measured(lab, design, marked, unmarked)
+                        row = about | measured(lab, design, marked, unmarked, told_prompts=False)
+                        yield row | efficiency_measured(row)
 
 
 def _planned(
@@ -77,29 +82,3 @@ def _planned(
         )
     except Infeasible:
         return None
-
-
-def _measured(
-    lab: Lab, design: Plan, marked: list[Record], unmarked: list[Record]
-) -> dict[str, Any]:
-    """Return what a plan promises and what its texts show."""
-    n, k, scheme = design.n_tokens, design.critical_count, lab.scheme(design.gamma)
-    ids = [record["token_ids"] for record in marked]
-    if design.edit_rate is not None:
-        ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed)]
-    row: dict[str, Any] = {
-        "n_tokens": n,
-        "alpha": design.alpha,
-        "edit_rate": design.edit_rate,
-        "gamma": design.gamma,
-        "delta": design.delta,
-        "size": design.size,
-        "power": design.power if design.attacked_power is None else design.attacked_power,
-        "kl": design.kl,
-    }
-    plain = [record["token_ids"] for record in unmarked]
-    row |= spread("tpr", detected(green_counts(scheme, ids, n), k))
-    row |= spread("fpr", detected(green_counts(scheme, plain, n), k))
-    row |= spread("kl_measured", kl_until(scheme, marked, n))
-    limit = efficiency(n, max(design.alpha, design.size), row["tpr"], row["kl_measured"])
-    return row | {"efficiency_measured": float(limit)}

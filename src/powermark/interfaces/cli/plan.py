@@ -52,8 +52,9 @@ def plan_command(
     mixture: options.Mixture = None,
     profile: options.ProfileFile = None,
     precision: Annotated[
-        float, typer.Option(help="Warn where a profile leaves the power less certain than this.")
-    ] = 0.03,
+        float | None,
+        typer.Option(help="Warn where a profile leaves the power less certain than this; .03."),
+    ] = None,
     steer: Annotated[
         bool, typer.Option("--steer", help="Let the bias follow the count: less KL, same detector.")
     ] = False,
@@ -61,7 +62,7 @@ def plan_command(
         list[int] | None,
         typer.Option(help="With --steer: a shorter length to be found at, too; repeatable."),
     ] = None,
-    delta_cap: Annotated[float, typer.Option(help="With --steer: the largest bias.")] = 50.0,
+    delta_cap: Annotated[float | None, typer.Option(help="With --steer: the largest bias.")] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Say what every signal model promises.")
     ] = False,
@@ -103,12 +104,12 @@ def plan_command(
         "attacked_power": attacked_power,
         "context_width": context_width,
         "variance_inflation": variance_inflation,
-        "precision": precision,
     }
-    if steer:
-        request |= {"steer": True, "checkpoints": checkpoint or (), "delta_cap": delta_cap}
-    elif checkpoint or delta_cap != 50.0:
+    if not steer and (checkpoint or delta_cap is not None):
         raise InvalidInput("--checkpoint and --delta-cap are for --steer.")
+    more = {"precision": precision, "checkpoints": checkpoint, "delta_cap": delta_cap}
+    request |= {name: value for name, value in more.items() if value is not None}
+    request |= {"steer": True} if steer else {}
     if compare:
         _print_comparison(model_signal, request, as_json)
         return
