@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from powermark.calibration.plan import Plan, plan
@@ -20,10 +21,11 @@ from powermark.evaluation.promise import enough
 from powermark.evaluation.writing import Sampling
 
 POWER, EDIT_RATE = 0.95, 0.1
-TEMPERATURES = (1.0, 0.7)
-CELLS = (  # n_tokens, alpha, gammas; None for the best
-    (50, 0.05, (0.25, 0.5, 0.8, 0.9418, None)),
-    (200, 0.001, (0.5, None)),
+GAMMAS = (0.25, 0.5, 0.8, 0.9418, None)  # None for the best
+CELLS = (  # temperature, n_tokens, alpha; gamma and edit rate of each pair of plans
+    (1.0, 50, 0.05, (*((gamma, None) for gamma in GAMMAS), (None, EDIT_RATE))),
+    (0.7, 50, 0.05, (*((gamma, None) for gamma in GAMMAS), (None, EDIT_RATE))),
+    (1.0, 200, 0.001, ((0.5, None), (None, None))),
 )
 
 
@@ -38,33 +40,27 @@ def steering_table(lab: Lab, *, texts: int = 200) -> list[dict[str, Any]]:
 
 def _rows(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
     fresh = lab.prompts(CORPUS, PROFILED, texts)
-    for temperature in TEMPERATURES:
-        for n, alpha, gammas in CELLS:
-            recorded = Sampling(n_tokens=n, temperature=temperature)
-            profile = lab.profile(lab.prompts(CORPUS, 0, PROFILED), recorded)
-            sampling = Sampling(n_tokens=enough(n), temperature=temperature)
-            unmarked = lab.texts(fresh, sampling, batch=BATCH)
-            edits = (None, EDIT_RATE) if n == CELLS[0][0] else (None,)
-            for rate in edits:
-                for gamma in gammas if rate is None else (None,):
-                    for steered in (False, True):
-                        design = _planned(profile, n, alpha, gamma, rate, steered)
-                        if design is None:
-                            continue
-                        marked = lab.texts(
-                            fresh,
-                            sampling,
-                            gamma=design.gamma,
-                            deltas=None if steered else design.delta,
-                            steering=design.steering,
-                            batch=BATCH,
-                        )
-                        about = {
-                            "temperature": temperature,
-                            "bias": "steered" if steered else "constant",
-                        }
-                        row = about | measured(lab, design, marked, unmarked, told_prompts=False)
-                        yield row | efficiency_measured(row)
+    for temperature, n, alpha, pairs in CELLS:
+        recorded = Sampling(n_tokens=n, temperature=temperature)
+        profile = lab.profile(lab.prompts(CORPUS, 0, PROFILED), recorded)
+        sampling = Sampling(n_tokens=enough(n), temperature=temperature)
+        unmarked = lab.texts(fresh, sampling, batch=BATCH)
+        for (gamma, rate), steered in product(pairs, (False, True)):
+            design = _planned(profile, n, alpha, gamma, rate, steered)
+            if design is None:
+                continue
+            marked = lab.texts(
+                fresh,
+                sampling,
+                gamma=design.gamma,
+                deltas=None if steered else design.delta,
+                steering=design.steering,
+                batch=BATCH,
+            )
+            row: dict[str, Any] = {"temperature": temperature}
+            row |= {"bias": "steered" if steered else "constant"}
+            row |= measured(lab, design, marked, unmarked, told_prompts=False)
+            yield row | efficiency_measured(row)
 
 
 def _planned(
