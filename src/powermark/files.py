@@ -31,12 +31,12 @@ def make_folder(path: Path) -> Path:
     return path
 
 
-def write_file(path: Path, content: bytes) -> None:
+def write_file(path: str | Path, content: bytes) -> None:
     """Write ``content`` under a temporary name beside ``path``, then rename it into place.
 
     A link is followed. What is no plain file, or holds a key, is left alone.
     """
-    path = path.resolve() if path.is_symlink() else path
+    path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     if path.exists() and (not path.is_file() or _holds_key(path)):
         raise FileProblem(
             f"{str(path)!r} is not a file that may be overwritten.", hint="choose another name."

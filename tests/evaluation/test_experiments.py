@@ -71,9 +71,8 @@ def test_prompts_run_out(lab: Lab) -> None:
 
 def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steering, "PROFILED", 48)
-    monkeypatch.setattr(steering, "TEMPERATURES", (0.7,))
-    monkeypatch.setattr(steering, "EDIT_RATE", 0.02)
-    monkeypatch.setattr(steering, "CELLS", ((24, 0.05, (0.5, 0.99)),))
+    pairs = ((0.5, None), (0.99, None), (None, 0.02))
+    monkeypatch.setattr(steering, "CELLS", ((0.7, 24, 0.05, pairs),))
     rows = steering.steering_table(lab, texts=40)
     assert [(row["bias"], row["edit_rate"]) for row in rows] == [
         ("constant", None), ("steered", None), ("constant", 0.02), ("steered", 0.02),

@@ -30,6 +30,7 @@ def test_a_new_key_is_private_and_comes_back(tmp_path: Path) -> None:
     assert load_key(path) == key
     assert new_key(tmp_path / "other.key") != key
     assert len({key, load_key(path)}) == 1
+    assert load_key(str(path)) == load_ring(str(tmp_path))["k"] == key
 
 
 def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:

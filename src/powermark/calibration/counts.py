@@ -37,28 +37,12 @@ def edited_tail(
     if texts * n * (h + 1) * (most + 1) > WORK:
         return _matched(*_moments(rates, gamma, edit_rate, context_width), k)
     chances, lost = (1.0 - rates, 1.0 - gamma) if few_reds else (rates, gamma)
-    keep, e = 1.0 - edit_rate, edit_rate
-    law = np.zeros((texts, h + 1, most + 1))  # by untouched tokens in a row, at most h, and count
-    law[:, :, 0] = [keep**run * (e if run < h else 1.0) for run in range(h + 1)]
-    for chance in chances.T[:, :, None]:
-        marked = _step(law[:, h], chance)
-        if e == 0.0:
-            law = marked[:, None]
-            continue
-        unmarked = _step(law, lost)
-        law = np.empty_like(law)
-        law[:, 0] = e * unmarked.sum(axis=1)
-        law[:, 1:] = keep * unmarked[:, :-1]
-        law[:, h] += keep * marked
-    inside: Array = np.clip(law.sum(axis=(1, 2)), 0.0, 1.0)
+    from powermark.calibration.kernels import at_most  # Numba takes a while to load
+
+    inside: Array = np.clip(
+        at_most(np.ascontiguousarray(chances), lost, float(edit_rate), h, most), 0.0, 1.0
+    )
     return inside if few_reds else 1.0 - inside
-
-
-def _step(law: Array, chance: Array | float) -> Array:
-    """Add one Bernoulli variable to counts, whose last axis this is."""
-    moved = law * (1.0 - chance)
-    moved[..., 1:] += law[..., :-1] * chance
-    return moved
 
 
 def _moments(

@@ -19,7 +19,7 @@ FORMAT, VERSION = "powermark-profile", 1
 _ARRAYS = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
 
 
-def save_profile(profile: Profile, path: Path) -> None:
+def save_profile(profile: Profile, path: str | Path) -> None:
     """Write a profile, whole or not at all."""
     content = io.BytesIO()
     arrays = {name: getattr(profile, name) for name in _ARRAYS}
@@ -28,13 +28,13 @@ def save_profile(profile: Profile, path: Path) -> None:
     write_file(path, content.getvalue())
 
 
-def load_profile(path: Path, *, unfinished: bool = False) -> Profile:
+def load_profile(path: str | Path, *, unfinished: bool = False) -> Profile:
     """Read a profile; what is cut off, changed, of a newer version or not finished is refused."""
     hint = "make it with `powermark profile`"
     if unfinished:
         hint = "remove it; the profile then begins anew."
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
+        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
             about = dict(json.loads(str(found["about"])))
             arrays = {name: found[name] for name in _ARRAYS}
     except OSError as error:

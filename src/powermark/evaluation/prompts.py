@@ -18,10 +18,10 @@ MOST = 1_000  # passages of a named source, unless a number is asked for
 WORDS = 30  # of a passage, to be continued; about forty tokens
 
 
-def read_prompts(path: Path) -> list[str]:
+def read_prompts(path: str | Path) -> list[str]:
     """Return the prompts of a file, - for stdin; of passages (``"text"``) their first WORDS."""
     try:
-        content = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8-sig")
+        content = sys.stdin.read() if str(path) == "-" else Path(path).read_text("utf-8-sig")
     except OSError as error:
         raise FileProblem(f"cannot read {str(path)!r}: {error.strerror}.") from None
     except UnicodeDecodeError:

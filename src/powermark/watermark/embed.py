@@ -17,7 +17,7 @@ from powermark.watermark.spec import Place, WatermarkSpec
 from powermark.watermark.threads import over_rows
 
 
-def load_key_for(spec: WatermarkSpec, path: Path | None = None) -> SecretKey | HashKey:
+def load_key_for(spec: WatermarkSpec, path: str | Path | None = None) -> SecretKey | HashKey:
     """Return the key a spec needs, of its kind, from a file or the environment; checked."""
     key = load_key(path) if spec.scheme == "pm1" else load_hash_key(path)
     spec.check_key(key)

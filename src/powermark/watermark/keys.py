@@ -91,21 +91,21 @@ class HashKey:
     __reduce__ = SecretKey.__reduce__
 
 
-def new_key(path: Path) -> SecretKey:
+def new_key(path: str | Path) -> SecretKey:
     """Make a key and write it to a new file that only its owner can read; never overwrites."""
     secret = secrets.token_bytes(KEY_BYTES)
     _write(path, PREFIX + secret.hex())
     return SecretKey(secret)
 
 
-def save_hash_key(path: Path, value: int) -> HashKey:
+def save_hash_key(path: str | Path, value: int) -> HashKey:
     """Write another tool's hash key to a new file that only its owner can read."""
     key = HashKey(value)
     _write(path, f"{HASH_PREFIX}{value}")
     return key
 
 
-def load_key(path: Path | None = None) -> SecretKey:
+def load_key(path: str | Path | None = None) -> SecretKey:
     """Return the key in a file, or without one the key in the environment (POWERMARK_KEY)."""
     found = _read(path)
     if found is None:
@@ -126,7 +126,7 @@ def load_key(path: Path | None = None) -> SecretKey:
     return SecretKey(secret)
 
 
-def load_hash_key(path: Path | None = None) -> HashKey:
+def load_hash_key(path: str | Path | None = None) -> HashKey:
     """Return another tool's hash key from a file or the environment; without either, the public."""
     found = _read(path)
     if found is None:
@@ -141,15 +141,15 @@ def load_hash_key(path: Path | None = None) -> HashKey:
         ) from None
 
 
-def load_ring(folder: Path) -> dict[str, SecretKey]:
+def load_ring(folder: str | Path) -> dict[str, SecretKey]:
     """Return the keys of a folder by name: ``2026-11.key`` is the key ``2026-11``."""
-    files = sorted(folder.glob("*.key"))
+    files = sorted(Path(folder).glob("*.key"))
     if not files:
         raise FileProblem(f"no file named *.key in {str(folder)!r}.", hint=_HOW_TO_MAKE)
     return {file.stem: load_key(file) for file in files}
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: str | Path, text: str) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -165,18 +165,18 @@ def _write(path: Path, text: str) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        path.unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         raise FileProblem(f"cannot write {str(path)!r}: {error.strerror}.") from None
 
 
-def _read(path: Path | None) -> tuple[str, str] | None:
+def _read(path: str | Path | None) -> tuple[str, str] | None:
     """Return a key's text and where it was, from a private file or the environment."""
     if path is None:
         text = os.environ.get(ENVIRONMENT)
         return None if text is None else (text, f"the environment variable {ENVIRONMENT}")
     try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8")
+        mode = Path(path).stat().st_mode
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise FileProblem(
             f"cannot read the key file {str(path)!r}: {error.strerror}.", hint=_HOW_TO_MAKE

@@ -180,18 +180,18 @@ class WatermarkSpec:
         return spec
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: str | Path) -> Self:
         """Read a spec from its file."""
         source = f"the spec {str(path)!r}"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise FileProblem(f"cannot read {source}: {error.strerror}.", hint=_REMAKE) from None
         except (ValueError, RecursionError):
             raise SpecCorrupt(f"{source} is not JSON.", hint=_REMAKE) from None
         return cls.from_dict(found, source)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the spec, whole or not at all."""
         write_file(path, (json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n").encode())
 
