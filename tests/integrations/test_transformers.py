@@ -220,15 +220,15 @@ def test_beams_get_their_own_contexts() -> None:
 def test_deltas_per_row_and_step() -> None:
     seen = []
 
-    def steps(input_ids: torch.Tensor) -> list[float]:
-        seen.append(input_ids.shape)
+    def steps(input_ids: torch.Tensor, scores: torch.Tensor) -> list[float]:
+        seen.append((input_ids.shape, scores.shape))
         return [0.0, 1.0, 5.0]
 
     processor = WatermarkProcessor(spec(), KEY, TOKENIZER, temperature=0.5, deltas=steps)
     scores = torch.zeros((3, WIDTH))
     marked = processor(torch.tensor([[1, 2], [1, 2], [1, 2]]), scores)
     assert marked.max(dim=-1).values.tolist() == [0.0, 0.5, 2.5]  # meant after temperature
-    assert seen == [(3, 2)]
+    assert seen == [((3, 2), (3, WIDTH))]
 
 
 def test_tensors_elsewhere_are_marked_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ def test_padding_without_a_padding_token() -> None:
 
 def test_deltas_of_a_spec_without_strength_are_converted() -> None:
     processor = WatermarkProcessor(
-        spec(delta=0.0), KEY, TOKENIZER, temperature=0.5, deltas=lambda _: [2.0]
+        spec(delta=0.0), KEY, TOKENIZER, temperature=0.5, deltas=lambda *_: [2.0]
     )
     assert float(processor(torch.tensor([[1]]), torch.zeros((1, WIDTH))).max()) == 1.0
 

@@ -141,7 +141,7 @@ class _Dealt:
 
     first = 0  # number of a batch's first text
 
-    def __call__(self, input_ids: Any) -> Array:
+    def __call__(self, input_ids: Any, _: Any) -> Array:
         return _bias_of(self.first + np.arange(input_ids.shape[0]))
 
 

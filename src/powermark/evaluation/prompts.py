@@ -18,8 +18,11 @@ MOST = 1_000  # passages of a named source, unless a number is asked for
 WORDS = 30  # of a passage, to be continued; about forty tokens
 
 
-def read_prompts(path: str | Path) -> list[str]:
-    """Return the prompts of a file, - for stdin; of passages (``"text"``) their first WORDS."""
+def read_prompts(path: str | Path, *, whole: bool = False) -> list[str]:
+    """Return the prompts of a file, - for stdin; of passages (``"text"``) their first WORDS.
+
+    ``whole`` leaves passages as they are.
+    """
     try:
         content = sys.stdin.read() if str(path) == "-" else Path(path).read_text("utf-8-sig")
     except OSError as error:
@@ -29,7 +32,9 @@ def read_prompts(path: str | Path) -> list[str]:
     lines = [(n, line) for n, line in enumerate(content.split("\n"), 1) if line.strip()]
     if not lines:
         raise InvalidInput(f"{str(path)!r} holds no prompts.")
-    return [valid(_one(line.rstrip("\r"), number), f"line {number}") for number, line in lines]
+    return [
+        valid(_one(line.rstrip("\r"), number, whole), f"line {number}") for number, line in lines
+    ]
 
 
 def openings(passages: Iterable[str]) -> list[str]:
@@ -37,7 +42,7 @@ def openings(passages: Iterable[str]) -> list[str]:
     return [" ".join(passage.split()[:WORDS]) for passage in passages]
 
 
-def _one(line: str, number: int) -> str:
+def _one(line: str, number: int, whole: bool) -> str:
     """Return the prompt of a line: the line itself, or a JSON object's."""
     if not line.startswith("{"):
         return line
@@ -51,7 +56,7 @@ def _one(line: str, number: int) -> str:
     field = next((name for name in FIELDS if isinstance(row.get(name), str)), None)
     if field is None:
         raise InvalidInput(f'line {number} has no text "prompt" and no "text".')
-    return str(row[field]) if field == "prompt" else openings([row[field]])[0]
+    return str(row[field]) if whole or field == "prompt" else openings([row[field]])[0]
 
 
 def prompts_for(source: Path | None, texts: int, skip: int = 0) -> list[str]:

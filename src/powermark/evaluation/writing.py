@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from powermark.detection.text import lost_in_round_trip
 
 if TYPE_CHECKING:
+    from powermark.integrations.row_groups import RowGroups
     from powermark.integrations.transformers import WatermarkConfig
     from powermark.models import LanguageModel
 
@@ -52,31 +53,48 @@ def write_texts(
     """
     for first in range(done, len(prompts), batch):
         part = prompts[first : first + batch]
-        found = model.complete(
-            part,
-            **asdict(sampling),
-            seed=batch_seed(seed, first),
-            watermarking_config=config,
-            on_step=on_step,
+        found = write_batch(
+            model, part, sampling, seed=seed, first=first, config=config, on_step=on_step
         )
-        rows = []
-        for row, (prompt, text) in enumerate(zip(part, found, strict=True)):
-            record: Record = {
-                "index": first + row,
-                "prompt": prompt,
-                "text": text.text,
-                "prompt_ids": text.prompt_ids,
-                "token_ids": text.token_ids,
-                "finished": text.finished,
-                "lost_ids": lost_in_round_trip(model.tokenizer, text.token_ids),
-                "seed": seed,
-            }
-            if config is not None and config.record is not None:
-                seen = slice(len(text.token_ids)), row
-                record["kl"] = config.record.kl[seen].tolist()
-                record["green_rate"] = config.record.green_rate[seen].tolist()
-            rows.append({**record, "signature": signature})
-        yield rows
+        yield [{**record, "signature": signature} for record in found]
+
+
+def write_batch(
+    model: LanguageModel,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    *,
+    seed: int,
+    first: int,
+    config: WatermarkConfig | RowGroups | None = None,
+    on_step: Callable[[], object] = lambda: None,
+) -> list[Record]:
+    """Return the records of one batch, which begins with text number ``first``."""
+    found = model.complete(
+        prompts,
+        **asdict(sampling),
+        seed=batch_seed(seed, first),
+        watermarking_config=config,
+        on_step=on_step,
+    )
+    rows = []
+    for row, (prompt, text) in enumerate(zip(prompts, found, strict=True)):
+        record: Record = {
+            "index": first + row,
+            "prompt": prompt,
+            "text": text.text,
+            "prompt_ids": text.prompt_ids,
+            "token_ids": text.token_ids,
+            "finished": text.finished,
+            "lost_ids": lost_in_round_trip(model.tokenizer, text.token_ids),
+            "seed": seed,
+        }
+        if config is not None and config.record is not None:
+            seen = slice(len(text.token_ids)), row
+            record["kl"] = config.record.kl[seen].tolist()
+            record["green_rate"] = config.record.green_rate[seen].tolist()
+        rows.append(record)
+    return rows
 
 
 def batch_seed(seed: int, first: int) -> int:

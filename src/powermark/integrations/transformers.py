@@ -39,7 +39,8 @@ from powermark.watermark.tracker import Tracker
 
 _CONTEXTS = 3  # place of the contexts in a recorded step
 _HOST = "cpu"  # where the compiled core can reach tensors
-Deltas = Callable[[Tensor], ArrayLike]  # from input ids (rows, length) to a bias per row
+Deltas = Callable[[Tensor, Tensor], ArrayLike]  # input ids and logits to a bias per row
+Chosen = Callable[[Tensor], ArrayLike]  # input ids (rows, length) to a truth value per row
 
 
 @dataclass(slots=True)
@@ -98,7 +99,8 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
     pad_token_id
         What prompts are padded with on the left; the tokenizer's padding or, without, end token.
     deltas
-        A bias for each row and step in place of the spec's, from the input ids so far.
+        A bias for each row and step in place of the spec's, from the input ids so far and the
+        logits of the step.
     marked
         Which rows get the mark at all, from the input ids; all by default.
     """
@@ -113,7 +115,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         temperature: float | None = None,
         pad_token_id: int | None = None,
         deltas: Deltas | None = None,
-        marked: Deltas | None = None,
+        marked: Chosen | None = None,
     ) -> None:
         spec.check_tokenizer(digest_of(tokenizer), len(tokenizer))
         self._scheme = scheme_of(spec, key)
@@ -179,7 +181,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
             logits = logits.to("cpu", torch.float32)
         marked = torch.empty_like(logits, memory_format=torch.contiguous_format)
         oldest = ids.shape[1] - self._scheme.context_width
-        deltas = self._row_deltas(input_ids)
+        deltas = self._row_deltas(input_ids, scores)
         # A pad id inside a text is a token like any other. Only where the oldest id of a context is
         # one does the history decide, so the usual step does not look at it.
         if self._looks_for_padding and (ids[:, oldest] == self._pad).any():
@@ -192,7 +194,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
     def _on_device(self, scheme: Pm1, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Mark where the logits are, in float32, without waiting for the device."""
         oldest = input_ids.shape[1] - scheme.context_width
-        deltas = torch.as_tensor(self._row_deltas(input_ids), dtype=torch.float32)
+        deltas = torch.as_tensor(self._row_deltas(input_ids, scores), dtype=torch.float32)
         biases = deltas.to(scores.device).reshape(-1, 1)
         if self._looks_for_padding:
             short = (input_ids[:, : oldest + 1] == self._pad).all(dim=1, keepdim=True)
@@ -202,14 +204,14 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         marked[:, : scheme.vocab_size] += torch.where(green, biases, 0.0)
         return marked.to(scores.dtype)
 
-    def _row_deltas(self, input_ids: Tensor) -> Any:
+    def _row_deltas(self, input_ids: Tensor, scores: Tensor) -> Any:
         """Return the bias: one for all rows, or one each where something chooses."""
         biases: Any = self._delta
         if self._tracker is not None:
             written = input_ids[:, self._start :].cpu().numpy()
             biases = self._tracker.deltas(written) * self._scale
         elif self._deltas is not None:
-            biases = np.asarray(self._deltas(input_ids)) * self._scale
+            biases = np.asarray(self._deltas(input_ids, scores)) * self._scale
         if self._marked is not None:
             biases = np.where(np.asarray(self._marked(input_ids), bool), biases, 0.0)
         return biases
@@ -243,7 +245,7 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
         temperature: float | None = None,
         pad_token_id: int | None = None,
         deltas: Deltas | None = None,
-        marked: Deltas | None = None,
+        marked: Chosen | None = None,
         record_kl: bool = False,
     ) -> None:
         self.spec = spec

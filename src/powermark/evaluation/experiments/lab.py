@@ -16,8 +16,9 @@ from powermark.calibration.profile_file import load_profile, save_profile
 from powermark.checks import Array
 from powermark.errors import InvalidInput
 from powermark.evaluation.profile import record_profile
-from powermark.evaluation.prompts import read_prompts
+from powermark.evaluation.prompts import MOST, read_prompts
 from powermark.evaluation.records import Records
+from powermark.evaluation.sources import passages
 from powermark.evaluation.writing import Record, Sampling, digest_of_prompts, write_texts
 from powermark.models import LanguageModel
 from powermark.signature import signature
@@ -25,6 +26,8 @@ from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.scheme import Scheme
 from powermark.watermark.spec import WatermarkSpec
+
+OPENING = 50  # tokens of a passage to be continued, as in the paper
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Lab:
     Parameters
     ----------
     data
-        Folder of JSONL files with prompts or passages.
+        Folder of JSONL files with prompts or passages; None for corpora that are fetched by name.
     work
         Folder for texts and profiles.
     key
@@ -42,7 +45,7 @@ class Lab:
     """
 
     model: LanguageModel
-    data: Path
+    data: Path | None
     work: Path
     key: SecretKey
     batch: int = 96
@@ -55,11 +58,24 @@ class Lab:
 
         Files are often sorted by source; what a profile sees and what is then written must not be.
         """
-        found = read_prompts(self.data / f"{corpus}.jsonl")
+        return self._drawn(corpus, first, count, whole=False)
+
+    def openings(self, corpus: str, count: int, first: int = 0) -> list[str]:
+        """Return the first OPENING tokens of passages, in an order drawn once."""
+        tokenizer = self.model.tokenizer
+        ids = (
+            tokenizer.encode(text, add_special_tokens=False)
+            for text in self._drawn(corpus, first, count, whole=True)
+        )
+        return [tokenizer.decode(row[:OPENING]) for row in ids]
+
+    def _drawn(self, corpus: str, first: int, count: int, *, whole: bool) -> list[str]:
+        if self.data is None:
+            found = passages(corpus, MOST)
+        else:
+            found = read_prompts(self.data / f"{corpus}.jsonl", whole=whole)
         if len(found) < first + count:
-            raise InvalidInput(
-                f"{corpus}.jsonl has {len(found)} prompts; {first + count} are needed."
-            )
+            raise InvalidInput(f"{corpus} has {len(found)} prompts; {first + count} are needed.")
         order = np.random.default_rng(0).permutation(len(found))
         return [found[i] for i in order[first : first + count]]
 
@@ -67,7 +83,7 @@ class Lab:
         """Return the model's profile on these prompts."""
         parts = {"model": self.model.digest, **asdict(sampling), "seed": self.seed}
         line = signature("profile", batch=self.batch, prompts=digest_of_prompts(prompts), **parts)
-        path = self._path(line, "npz")
+        path = self.path(line, "npz")
         if not path.exists():
             self.say(line)
             found = record_profile(
@@ -125,7 +141,7 @@ class Lab:
             batch=batch,
             prompts=digest_of_prompts(prompts),
         )
-        path = self._path(line, "jsonl")
+        path = self.path(line, "jsonl")
         with Records(path, line, batch, len(prompts)) as records:
             if records.done < len(prompts):
                 self.say(line)
@@ -158,11 +174,12 @@ class Lab:
             self.key,
             self.model.tokenizer,
             temperature=sampling.temperature,
-            deltas=(lambda ids: np.resize(deltas, ids.shape[0])) if deltas else None,
+            deltas=(lambda ids, _: np.resize(deltas, ids.shape[0])) if deltas else None,
             record_kl=True,
         )
 
-    def _path(self, line: str, suffix: str) -> Path:
+    def path(self, line: str, suffix: str) -> Path:
+        """Return the file for what has a signature."""
         return self.work / f"{_digest(line)}.{suffix}"
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d55e00", "#009e73", "#a8579b", "#666666"
+SKY, YELLOW, BLACK = "#56b4e9", "#b8860b", "#000000"
 FORMATS = ("svg", "png", "pdf")
 
 

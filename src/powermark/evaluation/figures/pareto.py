@@ -1,0 +1,115 @@
+"""Detections against -log KL: every method's points, frontier and fitted curve, and the limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from powermark.evaluation.figures.canvas import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    YELLOW,
+    new_figure,
+)
+from powermark.evaluation.reproduction.fits import frontier, logistic
+from powermark.evaluation.reproduction.scales import ALPHA, N_TOKENS
+from powermark.theory.bounds import information_limit
+from powermark.theory.distortion import gamma_zero
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STYLES = {
+    "grid": (GREY, "."),
+    "opt": (PURPLE, "x"),
+    "dp, fixed": (YELLOW, "+"),
+    "dp, dual ascent": (ORANGE, "+"),
+    "authors": (BLACK, "s"),
+    "exact": (SKY, "o"),
+    "profile": (BLUE, "D"),
+    "steered": (GREEN, "*"),
+}
+
+
+def points(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return x = -log KL and y = TPR of each cell, and whether it is on its method's frontier.
+
+    The authors' points are judged by their own z-test, whose size exceeds alpha; all others by the
+    exact test.
+    """
+    found = []
+    for row in rows:
+        if row["method"] not in STYLES or not row["kl"] > 0.0:
+            continue
+        theirs = row["method"] == "authors"
+        y, size = (row["tpr_z"], row["size_z"]) if theirs else (row["tpr"], row["size"])
+        shown = {key: row[key] for key in ("corpus", "method", "gamma", "delta", "target", "texts")}
+        found.append(shown | {"neg_log_kl": -float(np.log(row["kl"])), "tpr": y, "size": size})
+    for corpus in dict.fromkeys(row["corpus"] for row in found):
+        for method in STYLES:
+            mine = [r for r in found if (r["corpus"], r["method"]) == (corpus, method)]
+            x, y = (np.array([row[k] for row in mine]) for k in ("neg_log_kl", "tpr"))
+            for row, kept in zip(mine, frontier(x, y), strict=True):
+                row["on_frontier"] = bool(kept)
+    return found
+
+
+def draw_pareto(rows: list[dict[str, Any]]) -> Figure:
+    """Draw a panel for each corpus."""
+    corpora = list(dict.fromkeys(row["corpus"] for row in rows))
+    figure = new_figure(4.4 * len(corpora), 4.4)
+    panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
+    for axes, corpus in zip(panels, corpora, strict=True):
+        mine = [row for row in rows if row["corpus"] == corpus]
+        for method, (colour, marker) in STYLES.items():
+            _method([row for row in mine if row["method"] == method], axes, method, colour, marker)
+        _limit(axes)
+        axes.set_title(corpus, fontsize=10)
+        axes.set_xlabel("−log KL (right is better)")
+    panels[0].set_ylabel(f"TPR at α = {ALPHA:g}, n = {N_TOKENS}")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+    return figure
+
+
+def _method(rows: list[dict[str, Any]], axes: Axes, method: str, colour: str, marker: str) -> None:
+    x, y = (np.array([row[k] for row in rows]) for k in ("neg_log_kl", "tpr"))
+    axes.plot(x, y, marker, color=colour, label=method, ms=6 if marker != "." else 4, alpha=0.8)
+    best = np.array([row["on_frontier"] for row in rows], bool)
+    curve = logistic(x[best], y[best]) if best.any() else None
+    if curve is not None:
+        a, b = curve
+        along = np.linspace(x.min(), x.max() + 0.3, 100)
+        axes.plot(along, special.expit(a * (b - along)), color=colour, lw=0.9)
+
+
+def _limit(axes: Axes) -> None:
+    powers = np.linspace(0.06, 0.999, 200)
+    x = -np.log(information_limit(N_TOKENS, ALPHA, powers))
+    axes.plot(x, powers, color=BLACK, lw=1, ls=":", label="information limit")
+    axes.set_xlim(-1.0, 4.0)
+
+
+def draw_gamma_zero(rows: list[dict[str, Any]]) -> Figure:
+    """Draw the grid's points by whether gamma is below gamma_zero(delta): those are never best."""
+    corpora = list(dict.fromkeys(row["corpus"] for row in rows))
+    figure = new_figure(3.6 * len(corpora), 3.6)
+    panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
+    for axes, corpus in zip(panels, corpora, strict=True):
+        mine = [row for row in rows if (row["corpus"], row["method"]) == (corpus, "grid")]
+        below = np.array([row["gamma"] < float(gamma_zero(row["delta"])) for row in mine], bool)
+        x, y = (np.array([row[k] for row in mine]) for k in ("neg_log_kl", "tpr"))
+        axes.plot(x[~below], y[~below], "o", color=BLUE, ms=4, label="γ ≥ γ₀(δ)")
+        axes.plot(x[below], y[below], "x", color=ORANGE, ms=5, label="γ < γ₀(δ)")
+        axes.set_title(corpus, fontsize=10)
+        axes.set_xlabel("−log KL")
+    panels[0].set_ylabel("TPR")
+    panels[0].legend(frameon=False, fontsize=8)
+    return figure

@@ -1,0 +1,73 @@
+"""How much of the paper's experiments to run: seconds, an evening, or all of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from powermark.errors import InvalidInput
+from powermark.evaluation.baselines import GAINS, GAMMAS
+
+N_TOKENS, ALPHA = 50, 0.05  # of every comparison, as in the paper
+TOKENS = 66  # written for it: repeats and first tokens do not count, and the attack needs 65
+FITTED = (0.5, 1.0, 2.0)  # biases of the paper's linear fits
+AUTHORS_TEMPERATURE = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Sizes of all experiments.
+
+    Parameters
+    ----------
+    gammas, deltas, betas, gains
+        Grid search, OPT's thresholds and DP's targets.
+    powers
+        For which our plans are made.
+    few, many
+        Texts of a cell of a search, and of a single contender.
+    profiled
+        Texts of a profile.
+    fitted
+        Texts of a cell at the authors' temperature.
+    long_texts, long_tokens
+        Of the Q-Q plots.
+    """
+
+    gammas: tuple[float, ...] = GAMMAS
+    deltas: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0)
+    betas: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0)
+    gains: tuple[float, ...] = GAINS
+    powers: tuple[float, ...] = (0.8, 0.9, 0.95, 0.99)
+    few: int
+    many: int
+    profiled: int
+    fitted: int
+    long_texts: int
+    long_tokens: int = 500
+    batch: int = 96
+
+
+SCALES = {
+    "smoke": Scale(
+        gammas=(0.2, 0.5, 0.8),
+        deltas=(0.5, 1.0, 2.0),
+        betas=(1.0, 5.0),
+        gains=(0.2, 0.4),
+        powers=(0.95,),
+        few=3,
+        many=8,
+        profiled=24,
+        fitted=2,
+        long_texts=8,
+        long_tokens=50,
+    ),
+    "small": Scale(few=16, many=64, profiled=144, fitted=12, long_texts=96),
+    "full": Scale(few=500, many=500, profiled=500, fitted=100, long_texts=2500),
+}
+
+
+def scale_named(name: str) -> Scale:
+    """Return a scale, or say which there are."""
+    if name not in SCALES:
+        raise InvalidInput(f"scale must be one of {', '.join(SCALES)}; got {name!r}.")
+    return SCALES[name]
