@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from powermark.calibration.signal import MAX_DELTA
+
 
 @njit
 def _add(law, chance):
@@ -38,3 +40,102 @@ def at_most(chances, lost, edit_rate, h, most):
             law[h] += keep * marked
         out[text] = law.sum()
     return out
+
+
+@njit
+def _tilted(nodes, gamma, exact, delta):
+    """Green rate and KL under a bias; :class:`powermark.calibration.tilt.Tilt`."""
+    if exact:
+        scale = 1.0 + gamma * np.expm1(delta)
+        rate = 1.0 - (1.0 - gamma) / scale
+        return rate, max(delta * rate - np.log(scale), 0.0)
+    last = nodes.shape[1] - 1
+    at = min(int(np.sqrt(delta / MAX_DELTA) * last), last - 1)
+    begin, end = MAX_DELTA * (at / last) ** 2, MAX_DELTA * ((at + 1) / last) ** 2
+    width = end - begin
+    u = (delta - begin) / width
+    r0, r1 = nodes[0, at], nodes[0, at + 1]
+    m0, m1 = width * nodes[1, at], width * nodes[1, at + 1]
+    rise = 3.0 * (r1 - r0) - 2.0 * m0 - m1  # the cubic is r0 + m0 u + rise u^2 + bend u^3
+    bend = 2.0 * (r0 - r1) + m0 + m1
+    rate = r0 + u * (m0 + u * (rise + u * bend))
+    area = nodes[2, at] + width * u * (r0 + u * (m0 / 2 + u * (rise / 3 + u * bend / 4)))
+    return min(max(rate, 0.0), 1.0), max(delta * rate - area, 0.0)
+
+
+@njit(cache=True)
+def best_biases(rewards, lengths, nodes, gamma, exact, cap):
+    """Return the biases that earn most; :func:`powermark.calibration.steering.backward`."""
+    n = lengths[-1]
+    deltas, worth = np.zeros((n, n + 1)), np.zeros(n + 1)
+    which = lengths.size - 1
+    for t in range(n - 1, -1, -1):
+        if which >= 0 and lengths[which] == t + 1:
+            worth[: t + 2] += rewards[which, : t + 2]
+            which -= 1
+        for s in range(t + 1):
+            gain = worth[s + 1] - worth[s]
+            delta = min(max(gain, 0.0), cap)
+            rate, cost = _tilted(nodes, gamma, exact, delta)
+            worth[s] += rate * gain - cost
+            deltas[t, s] = delta
+    return deltas
+
+
+@njit(cache=True)
+def follow(deltas, lengths, counts, nodes, gamma, exact):
+    """Follow each text's count; :func:`powermark.calibration.steering.forward`.
+
+    Returns the law of the count, the KL spent and its square, the greens, and P(count >= counts) at
+    each length.
+    """
+    texts, steps, n = nodes.shape[0], nodes.shape[1], deltas.shape[0]
+    law = np.zeros((texts, n + 1))
+    spent, squares, greens = np.zeros(texts), np.zeros(texts), np.zeros(texts)
+    powers = np.zeros((texts, lengths.size))
+    for text in range(texts):
+        here = law[text]
+        here[0] = 1.0
+        sums, second = np.zeros(n + 1), np.zeros(n + 1)  # E[C; s], E[C^2; s]; C: KL so far
+        which = 0
+        for t in range(n):
+            now = nodes[text, min(t, steps - 1)]
+            for s in range(t, -1, -1):
+                rate, cost = _tilted(now, gamma, exact, deltas[t, s])
+                second[s] += 2.0 * cost * sums[s] + cost * cost * here[s]
+                sums[s] += cost * here[s]
+                greens[text] += here[s] * rate
+                for mass in (here, sums, second):
+                    moved = mass[s] * rate
+                    mass[s] -= moved
+                    mass[s + 1] += moved
+            if which < lengths.size and lengths[which] == t + 1:
+                powers[text, which] = here[counts[which] :].sum()
+                which += 1
+        spent[text], squares[text] = sums.sum(), second.sum()
+    return law, spent, squares, greens, powers
+
+
+@njit(cache=True)
+def edited_power(rates, k, gamma, edit_rate, h):
+    """Power after rewriting; :func:`powermark.calibration.steering.edited_power`."""
+    n, keep = rates.shape[0], 1.0 - edit_rate
+    law = np.zeros((n + 1, n + 1, h + 1))  # greens written, greens left, untouched in a row
+    for run in range(h + 1):
+        law[0, 0, run] = keep**run * (edit_rate if run < h else 1.0)
+    for t in range(n):
+        new = np.zeros((n + 1, n + 1, h + 1))
+        for s in range(t + 1):
+            for left in range(t + 1):
+                here = law[s, left]
+                for green in range(2):
+                    chance = rates[t, s] if green else 1.0 - rates[t, s]
+                    new[s + green, left + green, h] += keep * chance * here[h]
+                    for lucky in range(2):  # a token without signal is green by chance
+                        part = chance * (gamma if lucky else 1.0 - gamma)
+                        there = new[s + green, left + lucky]
+                        there[0] += edit_rate * part * here.sum()
+                        for run in range(h):
+                            there[run + 1] += keep * part * here[run]
+        law = new
+    return law[:, k:].sum()

@@ -149,28 +149,13 @@ def edited_power(goal: Goal, rates: Array) -> float:
     ``rates[t, s]`` is the probability of a green token in a state. The recursion keeps the greens
     written, the greens left, and how many tokens in a row are untouched.
     """
-    n, h, gamma = goal.n_tokens, goal.edits.context_width, goal.gamma
-    e = goal.edits.edit_rate or 0.0
-    law = np.zeros((n + 1, n + 1, h + 1))  # greens written, greens left, untouched in a row
-    law[0, 0] = [(1.0 - e) ** run * (e if run < h else 1.0) for run in range(h + 1)]
-    for t in range(n):
-        here = law[: t + 1, : t + 1]
-        green = here * rates[t, : t + 1, None, None]
-        red = here - green
-        either = np.zeros((t + 2, t + 1, h + 1))  # by the new number of greens written
-        either[:-1] += red
-        either[1:] += green
-        foreign = np.zeros((t + 2, t + 2, h + 1))  # a token without signal is green by chance
-        foreign[:, :-1] = (1.0 - gamma) * either
-        foreign[:, 1:] += gamma * either
-        new = np.zeros_like(law)
-        part = new[: t + 2, : t + 2]
-        part[:, :, 0] = e * foreign.sum(axis=2)
-        part[:, :, 1:] = (1.0 - e) * foreign[:, :, :-1]
-        part[:-1, :-1, h] += (1.0 - e) * red[:, :, h]
-        part[1:, 1:, h] += (1.0 - e) * green[:, :, h]
-        law = new
-    return float(np.clip(law[:, goal.critical_counts[-1] :].sum(), 0.0, 1.0))
+    from powermark.calibration import kernels  # Numba takes a while to load
+
+    edits = goal.edits
+    found = kernels.edited_power(
+        rates, goal.critical_counts[-1], goal.gamma, edits.edit_rate or 0.0, edits.context_width
+    )
+    return float(np.clip(found, 0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -196,44 +181,27 @@ def backward(goal: Goal, tilt: Tilt, value: float, cap: float = MAX_DELTA) -> Ar
 
     ``cap`` bounds the bias; the recursion then follows the bias that is really taken.
     """
-    n = goal.n_tokens
-    deltas, u = np.zeros((n, n + 1)), np.zeros(n + 1)
-    for t in range(n - 1, -1, -1):
-        if t + 1 in goal.lengths:
-            which = goal.lengths.index(t + 1)
-            u = u[: t + 2] + value * goal.weights[which] * goal.reward(which)
-        gain = np.diff(u)  # of a green token over a red one
-        delta = np.clip(gain, 0.0, cap)
-        rates, costs = tilt(delta)
-        u = u[:-1] + rates * gain - costs
-        deltas[t, : t + 1] = delta
-    return deltas
+    from powermark.calibration import kernels
+
+    rewards = np.zeros((len(goal.lengths), goal.n_tokens + 1))
+    for which, (length, weight) in enumerate(zip(goal.lengths, goal.weights, strict=True)):
+        rewards[which, : length + 1] = value * weight * goal.reward(which)
+    lengths = np.array(goal.lengths)
+    found = kernels.best_biases(rewards, lengths, tilt.average, tilt.gamma, tilt.exact, cap)
+    return np.asarray(found)
 
 
 def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
     """Follow the law of the count under a schedule, token by token, text by text."""
-    n = goal.n_tokens
-    law = np.zeros((tilt.weights.size, n + 1))
-    law[:, 0] = 1.0
-    spent, squares = np.zeros_like(law), np.zeros_like(law)  # E[C; s], E[C^2; s]; C: KL so far
-    green, powers = np.zeros(tilt.weights.size), []
-    for t in range(n):
-        here = slice(0, t + 1)
-        rates, costs = tilt.at(t, deltas[t, here])
-        now = law[:, here]
-        squares[:, here] += 2.0 * costs * spent[:, here] + costs**2 * now
-        spent[:, here] += costs * now
-        green += (now * rates).sum(axis=1)
-        for mass in (law, spent, squares):
-            moved = mass[:, here] * rates
-            mass[:, here] -= moved
-            mass[:, 1 : t + 2] += moved
-        if t + 1 in goal.lengths:
-            powers.append(
-                law[:, goal.critical_counts[goal.lengths.index(t + 1)] : t + 2].sum(axis=1)
-            )
-    weights, kls = tilt.weights, spent.sum(axis=1)
-    kl, square = float(weights @ kls), float(weights @ squares.sum(axis=1))
+    from powermark.calibration import kernels
+
+    n, weights = goal.n_tokens, tilt.weights
+    lengths, counts = np.array(goal.lengths), np.array(goal.critical_counts)
+    law, kls, squares, green, by_length = kernels.follow(
+        deltas, lengths, counts, tilt.nodes, tilt.gamma, tilt.exact
+    )
+    powers = by_length.T
+    kl, square = float(weights @ kls), float(weights @ squares)
     samples = {"gamma_prime": green / n, "kl": kls / n, "power": powers[-1]}
     attacked = powers[-1]
     if goal.edits:

@@ -7,21 +7,31 @@ from scipy.interpolate import CubicSpline
 
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
 from powermark.checks import Array
-from powermark.theory.distortion import kl_divergence
 from powermark.theory.green_rate import gamma_prime
 
 BIASES = MAX_DELTA * np.linspace(0.0, 1.0, 56) ** 2  # where a signal model is asked; dense near 0
 _SPLINE = CubicSpline(BIASES, np.eye(BIASES.size))  # linear in the values that it goes through
-_INTEGRAL = _SPLINE.antiderivative()
+_SLOPES, _AREAS = _SPLINE.derivative()(BIASES).T, _SPLINE.antiderivative()(BIASES).T
 
 
 class Tilt:
-    """What biases do at one gamma: green rate and KL, for many biases at once.
+    """What biases do at one gamma: green rate and KL.
 
-    A signal model says the green rate at a few biases; between them it is a cubic spline. The KL
-    follows, ``delta r(delta) - g(delta)``, because g is the integral of the green rate r.
+    A signal model says the green rate at a few biases; between them it is a cubic spline, held as
+    ``nodes``: its values, slopes and integral at BIASES. The KL follows, ``delta r(delta) -
+    g(delta)``, because g is the integral of the green rate r. With the plug-in, ``exact``, both
+    have a closed form.
 
     Where the signal is a profile, each of its texts has its own rates at each of its steps.
+
+    Attributes
+    ----------
+    mean
+        Green rates at BIASES on average over steps.
+    average, nodes
+        (3, biases) of that mean; (texts, steps, 3, biases), where one step may stand for all.
+    weights
+        Of the texts.
     """
 
     def __init__(
@@ -33,9 +43,10 @@ class Tilt:
         steps: Array | None = None,
         weights: Array | None = None,
     ) -> None:
-        self.gamma, self.mean = gamma, rates
-        self.weights = np.ones(1) if weights is None else weights  # of the texts
-        self._exact, self._steps = exact, steps  # (texts, steps, biases)
+        self.gamma, self.mean, self.exact = gamma, rates, exact
+        self.weights = np.ones(1) if weights is None else weights
+        self.average = _nodes(rates)
+        self.nodes = self.average[None, None] if steps is None else _nodes(steps)
 
     @classmethod
     def of(cls, signal: SignalModel, gamma: float, n_tokens: int) -> Tilt:
@@ -47,26 +58,13 @@ class Tilt:
         rates = np.asarray(signal.green_rate(gamma, BIASES), np.float64)
         return cls(gamma, rates, exact=isinstance(signal, PlugIn))
 
-    def __call__(self, deltas: Array) -> tuple[Array, Array]:
-        """Return green rate and KL under each bias, on average over steps."""
-        if self._exact:
-            return gamma_prime(self.gamma, deltas), kl_divergence(self.gamma, deltas)
-        return self._apply(self.mean, deltas)
-
     def of_states(self, deltas: Array) -> Array:
         """Return the green rate of each state of a schedule, on average over steps."""
-        return np.stack([self(row)[0] for row in deltas])
+        if self.exact:
+            return gamma_prime(self.gamma, deltas)
+        return np.clip(CubicSpline(BIASES, self.mean)(deltas), 0.0, 1.0)
 
-    def at(self, step: int, deltas: Array) -> tuple[Array, Array]:
-        """Return green rate and KL under each bias at one step of each text; (texts, biases)."""
-        if self._steps is None:
-            rates, costs = self(deltas)
-            return rates[None], costs[None]
-        return self._apply(self._steps[:, step], deltas)
 
-    def _apply(self, grid: Array, deltas: Array) -> tuple[Array, Array]:
-        """From rates at BIASES to rates and costs at any."""
-        basis = _SPLINE(deltas).T  # (grid, biases)
-        rates = grid @ basis
-        costs = deltas * rates - grid @ _INTEGRAL(deltas).T
-        return np.clip(rates, 0.0, 1.0), np.maximum(costs, 0.0)
+def _nodes(rates: Array) -> Array:
+    """From rates at BIASES to values, slopes and integrals there; (..., b) -> (..., 3, b)."""
+    return np.stack([rates, rates @ _SLOPES, rates @ _AREAS], axis=-2)

@@ -1,0 +1,133 @@
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from powermark.evaluation.experiments.lab import Lab
+from powermark.evaluation.runner import Cell, run, with_colours
+from powermark.evaluation.writing import Sampling
+from powermark.models import LanguageModel
+from powermark.watermark.keys import SecretKey
+
+KEY = SecretKey(bytes(range(32)))
+CELLS = (
+    Cell(corpus="c4", method="unmarked", texts=3),
+    Cell(corpus="c4", method="grid", texts=4, gamma=0.5, delta=4.0),
+    Cell(corpus="c4", method="opt", texts=3, gamma=0.5, rule="threshold", target=50.0),
+    Cell(corpus="lfqa", method="dp", texts=3, gamma=0.4, delta=1.0, rule="dual ascent", target=0.3),
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    for corpus in ("c4", "lfqa"):
+        words = rng.integers(2, 200, (20, 60))
+        rows = [json.dumps({"text": " ".join(f"w{word}" for word in row)}) for row in words]
+        (tmp_path / f"{corpus}.jsonl").write_text("\n".join(rows))
+    return tmp_path
+
+
+def lab_of(writer: LanguageModel, data: Path, work: Path) -> Lab:
+    work.mkdir(exist_ok=True)
+    return Lab(writer, data, work, KEY)
+
+
+def test_cells_share_batches_and_keep_their_marks(writer: LanguageModel, data: Path) -> None:
+    sampling = Sampling(n_tokens=30, temperature=0.7)
+    rows = run(lab_of(writer, data, data / "work"), CELLS, sampling, batch=5)
+    assert [row["method"] for row in rows] == ["unmarked"] * 3 + ["grid"] * 4 + ["opt"] * 3 + [
+        "dp"
+    ] * 3
+    assert [row["number"] for row in rows] == [0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 0, 1, 2]
+    unmarked, grid, opt, dp = (
+        [row for row in rows if row["method"] == name] for name in ("unmarked", "grid", "opt", "dp")
+    )
+    for row in unmarked:
+        assert set(row["colours"]) == {"."}
+        assert max(row["kl"]) == 0.0
+    assert unmarked[0]["prompt"] == grid[0]["prompt"]
+    assert len(grid[0]["prompt_ids"]) == 50
+    for row in grid:
+        counted = row["colours"].replace(".", "")
+        assert len(counted) > 20
+        assert counted.count("G") / len(counted) > 0.7
+        assert np.mean(row["kl"]) > np.mean(row["kl_plain"]) > 0.0  # T < 1 sharpens the bias
+    for row in opt:
+        assert set(row["colours"]) == {".", "G"}
+    assert 0.5 < np.mean(["G" in c for row in dp for c in row["colours"].replace(".", "")]) < 0.9
+
+
+def test_a_stopped_run_ends_as_one_that_never_was(
+    writer: LanguageModel, data: Path, writer_folder: Path
+) -> None:
+    """Killed again and again at any moment, in another process."""
+    sampling = Sampling(n_tokens=10)
+    want = run(lab_of(writer, data, data / "calm"), CELLS, sampling, batch=2)
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from powermark.models import load_model\n"
+        "from tests.evaluation.test_runner import CELLS, lab_of\n"
+        "from powermark.evaluation.runner import run\n"
+        "from powermark.evaluation.writing import Sampling\n"
+        "lab = lab_of(load_model(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[2]) / 'shaken')\n"
+        "print('ready', flush=True)\n"
+        "run(lab, CELLS, Sampling(n_tokens=10), batch=2)\n"
+    )
+    (data / "shaken").mkdir()
+    for wait in (0.02, 0.1):
+        child = subprocess.Popen(
+            [sys.executable, "-c", script, str(writer_folder), str(data)],
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        )
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            child.wait(wait)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+        child.stdout.close()
+    assert run(lab_of(writer, data, data / "shaken"), CELLS, sampling, batch=2) == want
+    calm, shaken = (next((data / name).glob("*.jsonl")) for name in ("calm", "shaken"))
+    assert calm.read_bytes() == shaken.read_bytes()
+
+
+def test_colours_under_another_share(writer: LanguageModel, data: Path) -> None:
+    lab = lab_of(writer, data, data / "work")
+    rows = run(lab, CELLS[:2], Sampling(n_tokens=30), batch=7)
+    again = with_colours(lab, rows, 0.5)
+    assert [row["colours"] for row in again[3:]] == [row["colours"] for row in rows[3:]]
+    assert set(again[0]["colours"]) == {".", "G", "r"}
+    assert with_colours(lab, [], 0.5) == []
+
+
+def test_progress_says_what_is_left(writer: LanguageModel, data: Path) -> None:
+    heard: list[str] = []
+    lab = Lab(writer, data, data, KEY, say=heard.append)
+    run(lab, CELLS[:1], Sampling(n_tokens=4), batch=2)
+    assert heard == ["2 of 3 texts, about 0 min left", "3 of 3 texts, about 0 min left"]
+
+
+def test_a_steered_cell(writer: LanguageModel, data: Path) -> None:
+    from powermark import plan
+
+    found = plan(n_tokens=20, alpha=0.05, power=0.9, gamma=0.5, steer=True)
+    cell = Cell(
+        corpus="c4",
+        method="steered",
+        texts=4,
+        gamma=0.5,
+        delta=found.delta,
+        rule="steered",
+        steering=found.steering,
+    )
+    rows = run(lab_of(writer, data, data / "work"), [cell], Sampling(n_tokens=26), batch=4)
+    greens = [row["colours"].replace(".", "")[:20].count("G") for row in rows]
+    assert np.mean(greens) > 12
