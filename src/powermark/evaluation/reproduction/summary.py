@@ -65,6 +65,7 @@ def summarise(cell: Cell, records: Sequence[Record]) -> Row:
     return {
         "corpus": cell.corpus,
         "method": cell.method,
+        "cell": cell.name,
         "gamma": cell.gamma,
         "delta": cell.delta,
         "target": cell.target,
