@@ -1,9 +1,7 @@
-"""Estimates cover what they estimate; edits change as many tokens as they say."""
+"""Estimates cover what they estimate."""
 
 import numpy as np
-import pytest
 
-from powermark.evaluation.attacks import replace_block, substitute
 from powermark.evaluation.measure import Estimate, detected, green_counts, mean_per_token, share
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import SecretKey
@@ -39,24 +37,3 @@ def test_only_long_texts_are_counted() -> None:
     found = detected(counts, 0)
     assert (found.value, found.texts) == (1.0, 2)
     assert 0.0 <= counts[0] <= 50.0
-
-
-def test_substitution_changes_its_share_of_tokens() -> None:
-    rng = np.random.default_rng(2)
-    texts = [rng.integers(0, 50, 200).tolist() for _ in range(50)]
-    edited = substitute(texts, 0.1, seed=3)
-    changed = np.mean([np.mean(a != np.array(b)) for a, b in zip(edited, texts, strict=True)])
-    assert abs(changed - 0.1) < 4 * np.sqrt(0.09 / 10_000)
-    assert [a.tolist() for a in substitute(texts, 0.1, seed=3)] == [a.tolist() for a in edited]
-    assert substitute([[7, 7]], 0.9, seed=0)[0].tolist() == [7, 7]  # nothing else to put there
-
-
-@pytest.mark.parametrize("size", [0, 12, 30, 99])
-def test_a_block_is_replaced(size: int) -> None:
-    texts = [[1] * 40, [2] * 40]
-    for ids, own in zip(replace_block(texts, size, 30, seed=1), (1, 2), strict=True):
-        foreign = np.flatnonzero(ids != own)
-        assert foreign.size == min(size, 30)
-        assert foreign.size == 0 or np.ptp(foreign) == foreign.size - 1  # contiguous
-        assert foreign.max(initial=0) < 30
-    assert substitute([], 0.1, seed=0) == []

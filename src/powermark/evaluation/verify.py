@@ -219,10 +219,12 @@ def _measured(
     if edits.edit_rate:
         edited = substitute(ids, edits.edit_rate, seed=seed)
     elif edits.removal:
-        edited = replace_block(ids, int(np.ceil(edits.removal * n)), n, seed=seed)
+        # of another prompt: with one seed, texts of the same prompt may begin alike
+        foreign = [record["token_ids"] for record in [*unmarked[1:], *unmarked[:1]]]
+        edited = replace_block(ids, foreign, edits.removal, within=n, seed=seed)
     else:
         return found
-    attacked = detected(green_counts(scheme, edited, n), k, level)
+    attacked = detected(green_counts(scheme, edited.ids, n), k, level)
     return {**found, "attacked_power": attacked}
 
 

@@ -112,7 +112,7 @@ def measured(
     n, k, scheme = design.n_tokens, design.critical_count, lab.scheme(design.gamma)
     ids = [record["token_ids"] for record in marked]
     if design.edit_rate is not None:
-        ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed)]
+        ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed).ids]
     plain = [record["token_ids"] for record in unmarked]
     found = [
         detected(green_counts(scheme, texts, n, _prompts(records) if told_prompts else None), k)
