@@ -90,7 +90,7 @@ def test_too_long(model: LanguageModel) -> None:
     with pytest.raises(InvalidInput, match=r"may have 64 tokens with .*; got 65"):
         model.complete(["a"], n_tokens=64)
     endless = SimpleNamespace(config=SimpleNamespace())
-    LanguageModel(name="x", model=endless, tokenizer=None, add_bos=None)._check_length(10**9)
+    LanguageModel(name="x", model=endless, tokenizer=None, add_bos=None).check_length(10**9)
 
 
 def test_a_folder_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

