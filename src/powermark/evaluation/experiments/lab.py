@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
@@ -20,6 +21,7 @@ from powermark.evaluation.prompts import MOST, read_prompts
 from powermark.evaluation.records import Records
 from powermark.evaluation.sources import passages
 from powermark.evaluation.writing import Record, Sampling, digest_of_prompts, write_texts
+from powermark.files import write_file
 from powermark.models import LanguageModel
 from powermark.signature import signature
 from powermark.watermark.embed import scheme_of
@@ -177,6 +179,13 @@ class Lab:
             deltas=(lambda ids, _: np.resize(deltas, ids.shape[0])) if deltas else None,
             record_kl=True,
         )
+
+    def remembered(self, line: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return what has a signature, from the folder or made now and kept there."""
+        path = self.path(line, "json")
+        if not path.exists():
+            write_file(path, json.dumps(make()).encode())
+        return dict(json.loads(path.read_bytes()))
 
     def path(self, line: str, suffix: str) -> Path:
         """Return the file for what has a signature."""

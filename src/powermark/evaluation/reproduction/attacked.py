@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from powermark.checks import Array
 from powermark.detection.scoring import score
@@ -25,9 +26,7 @@ WITHIN = 65  # tokens that the block is a share of, as in the authors' code
 ENOUGH = 0.95  # TPR before and after
 
 
-def attack(
-    lab: Lab, cell: Cell, marked: Sequence[Record], unmarked: Sequence[Record]
-) -> list[Row]:
+def attack(lab: Lab, cell: Cell, marked: Sequence[Record], unmarked: Sequence[Record]) -> list[Row]:
     """Return a row for each share removed, 0 first: TPR of both detectors at their exact levels.
 
     The block is replaced by the unmarked text of the same prompt, at the same places.
@@ -58,7 +57,7 @@ def attack(
     return rows
 
 
-def _first_colours(lab: Lab, gamma: float, texts: Sequence[Array]) -> Array:
+def _first_colours(lab: Lab, gamma: float, texts: Sequence[ArrayLike]) -> Array:
     """Colours of the first N_TOKENS that count, of the texts that have so many."""
     scores = score(lab.scheme(gamma), texts)
     rows = [scores.colours(i)[:N_TOKENS] for i in range(scores.texts)]

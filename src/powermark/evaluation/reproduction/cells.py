@@ -61,8 +61,9 @@ def _rivals(corpus: str, scale: Scale) -> Iterator[Cell]:
             rule="dual ascent",
             target=gain,
         )
-    for gamma, delta in published_points(N_TOKENS, ALPHA):
-        yield Cell(corpus=corpus, method="authors", texts=scale.many, gamma=gamma, delta=delta)
+    for rank, (gamma, delta) in enumerate(published_points(N_TOKENS, ALPHA)):
+        texts = scale.few if rank else scale.many  # the first is their plan, others are weaker
+        yield Cell(corpus=corpus, method="authors", texts=texts, gamma=gamma, delta=delta)
 
 
 def _ours(lab: Lab, corpus: str, scale: Scale) -> Iterator[Cell]:

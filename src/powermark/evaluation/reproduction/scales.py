@@ -31,6 +31,8 @@ class Scale:
         Texts of a cell at the authors' temperature.
     long_texts, long_tokens
         Of the Q-Q plots.
+    corpora
+        How many, unless some are named.
     """
 
     gammas: tuple[float, ...] = GAMMAS
@@ -44,22 +46,24 @@ class Scale:
     fitted: int
     long_texts: int
     long_tokens: int = 500
+    corpora: int = 3
     batch: int = 96
 
 
 SCALES = {
     "smoke": Scale(
-        gammas=(0.2, 0.5, 0.8),
-        deltas=(0.5, 1.0, 2.0),
-        betas=(1.0, 5.0),
-        gains=(0.2, 0.4),
+        gammas=(0.2, 0.5),
+        deltas=FITTED,
+        betas=(2.0,),
+        gains=(0.3,),
         powers=(0.95,),
-        few=3,
-        many=8,
-        profiled=24,
+        few=2,
+        many=6,
+        profiled=12,
         fitted=2,
-        long_texts=8,
+        long_texts=4,
         long_tokens=50,
+        corpora=1,
     ),
     "small": Scale(few=16, many=64, profiled=144, fitted=12, long_texts=96),
     "full": Scale(few=500, many=500, profiled=500, fitted=100, long_texts=2500),

@@ -10,10 +10,12 @@ from powermark.checks import Array
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.figures.green_rate import predicted
 from powermark.evaluation.figures.inflation import inflations
-from powermark.evaluation.figures.pareto import points
+from powermark.evaluation.figures.pareto import STYLES, points
 from powermark.evaluation.figures.qq import quantiles
 from powermark.evaluation.measure import Estimate, detected
 from powermark.evaluation.reproduction import cells as grids
+from powermark.evaluation.reproduction.attacked import attack, survivors
+from powermark.evaluation.reproduction.likeness import likeness
 from powermark.evaluation.reproduction.scales import (
     ALPHA,
     AUTHORS_TEMPERATURE,
@@ -24,6 +26,7 @@ from powermark.evaluation.reproduction.scales import (
 from powermark.evaluation.reproduction.summary import Row, by_cell, counts_of, summarise
 from powermark.evaluation.runner import Cell, run, with_colours
 from powermark.evaluation.writing import Record, Sampling
+from powermark.signature import signature
 from powermark.theory.power import critical_count
 
 Texts = list[tuple[Cell, list[Record]]]
@@ -119,6 +122,36 @@ class Study:
                 counts[cell.corpus] = counts_of(texts)
         told = {c: self.profile(c).variance_inflation(N_TOKENS, gamma, delta) for c in counts}
         return inflations(counts, told)
+
+    @cached_property
+    def attacked(self) -> list[Row]:
+        """What is found after signal removal, cell by cell."""
+        return [
+            row
+            for cell, texts in self.compared
+            if cell.gamma is not None
+            for row in attack(self.lab, cell, texts, self.unmarked(cell.corpus))
+        ]
+
+    @cached_property
+    def survivors(self) -> list[Row]:
+        """The least KL that holds under signal removal, method by method."""
+        return survivors(self.attacked, self.rows)
+
+    @cached_property
+    def likeness(self) -> list[Row]:
+        """Quality of the methods' cells, with their KL and TPR; kept on disk."""
+        shown = {row["cell"]: {key: row[key] for key in ("kl", "tpr")} for row in self.rows}
+        cells = [(c, t) for c, t in self.compared if c.method in STYLES and t]
+        found = []
+        for cell, texts in cells:
+            line = signature("likeness", texts=texts[0]["signature"], cell=cell.name)
+            row = self.lab.remembered(line, lambda c=cell, t=texts: self._likeness(c, t))  # type: ignore[misc]
+            found.append(row | shown[cell.name])
+        return found
+
+    def _likeness(self, cell: Cell, texts: list[Record]) -> Row:
+        return likeness(cell, texts, self.unmarked(cell.corpus), most=self.scale.few)
 
 
 def _told(found: Estimate) -> Row:

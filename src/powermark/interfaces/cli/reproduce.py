@@ -12,27 +12,56 @@ from powermark.errors import InvalidInput
 from powermark.files import make_folder, write_file
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.files import csv_bytes
+from powermark.signature import signature
 
 if TYPE_CHECKING:
     from powermark.evaluation.experiments.lab import Lab
+    from powermark.evaluation.reproduction.study import Study
+    from powermark.evaluation.reproduction.targets import Artefact
 
 EXAMPLES = """\
 Examples:
 
   powermark reproduce fig-roots -o figures
 
-  powermark reproduce table-prediction --data prompts/ --work work/ -o figures
+  powermark reproduce all --scale smoke -o figures
+
+  powermark reproduce table-promise --data prompts/ --work work/ -o figures
 """
-_BY_FORMULA = ("fig-roots", "fig-steering", "table-hypergeometric")
-_BY_EXPERIMENT = ("table-prediction", "table-promise", "table-rivals", "table-steering")
+_FORMULAS = ("table-hypergeometric", "fig-roots", "fig-long-form")
+_STUDIES = (
+    "fig-qq",
+    "fig-green-rate",
+    "table-r2",
+    "table-cells",
+    "table-false-positives",
+    "fig-pareto",
+    "fig-gamma-zero",
+    "fig-quality",
+    "table-quality",
+    "table-winmax-c",
+    "fig-inflation",
+)
+_EXPERIMENTS = ("table-prediction", "table-promise", "table-rivals", "table-steering")
+_NAMES = ("all", *_FORMULAS, *_STUDIES, "fig-steering", *_EXPERIMENTS)
+_FETCHED = ("wikitext-2", "openwebtext")  # corpora where there is no folder of data
 
 
 def reproduce_command(
-    target: Annotated[str, typer.Argument(help=", ".join((*_BY_FORMULA, *_BY_EXPERIMENT)) + ".")],
+    target: Annotated[str, typer.Argument(help=", ".join(_NAMES) + ".")],
     folder: Annotated[Path, typer.Option("-o", "--output", help="Folder to write into.")] = Path(),
+    scale: Annotated[
+        str, typer.Option(help="Of the paper's experiments: smoke (minutes), small (hours), full.")
+    ] = "small",
     data: Annotated[
         Path | None,
-        typer.Option(help="For experiments: folder with c4.jsonl, lfqa.jsonl, wikipedia.jsonl."),
+        typer.Option(
+            help="Folder with c4.jsonl, lfqa.jsonl, wikipedia.jsonl; without it the paper's "
+            f"experiments take {' and '.join(_FETCHED)}."
+        ),
+    ] = None,
+    corpora: Annotated[
+        str | None, typer.Option(help="Files of the folder to use, comma-separated; all of them.")
     ] = None,
     work: Annotated[
         Path, typer.Option(help="For experiments: folder for texts; what is there is used.")
@@ -40,45 +69,77 @@ def reproduce_command(
     model: options.Model = None,
     profile: options.ProfileFile = None,
 ) -> None:
-    """Write the data of a figure or table as CSV, and the figure as SVG.
+    """Write the data of a figure or table as CSV, and the figure as SVG; "all" adds a page.
 
-    Experiments take the better part of an hour on two cores. They go on where they stopped.
+    Experiments go on where they stopped.
     """
-    if target in _BY_FORMULA:
-        files = _formula(target, profile)
-    elif target in _BY_EXPERIMENT:
-        files = {f"{target}.csv": csv_bytes(_experiment(target)(_lab(data, work, model)))}
+    if target not in _NAMES:
+        raise InvalidInput(f"target must be one of {', '.join(_NAMES)}; got {target!r}.")
+    make_folder(folder)
+    if target in _EXPERIMENTS:
+        rows = _experiment(target)(_lab(data, work, model, needs_data=True))
+        files = {f"{target}.csv": csv_bytes(rows)}
+    elif target == "fig-steering":
+        files = _steering(profile)
+    elif target in _FORMULAS:
+        files = _files(target, _by_formula(target))
     else:
-        names = ", ".join((*_BY_FORMULA, *_BY_EXPERIMENT))
-        raise InvalidInput(f"target must be one of {names}; got {target!r}.")
+        files = _studied(target, scale, _study(scale, data, corpora, work, model))
     for name, content in files.items():
         write_file(folder / name, content)
         print(folder / name)
 
 
-def _formula(target: str, profile: Path | None) -> dict[str, bytes]:
-    """Return the files of what follows from formulas, or from a profile."""
-    if target == "table-hypergeometric":
-        from powermark.evaluation.figures.hypergeometric import hypergeometric_table
+def _studied(target: str, scale: str, study: Study) -> dict[str, bytes]:
+    """Return the files of one target, or of all with the page."""
+    from powermark.evaluation.reproduction.targets import BY_STUDY
 
-        return {"table-hypergeometric.csv": csv_bytes(hypergeometric_table())}
+    if target != "all":
+        return _files(target, BY_STUDY[target](study))
+    from powermark.evaluation.reproduction.claims import claims
+    from powermark.evaluation.reproduction.page import reproduction_page
+
+    files: dict[str, bytes] = {}
+    for name in _FORMULAS:
+        files |= _files(name, _by_formula(name))
+    for name in _STUDIES:
+        typer.echo(name, err=True)
+        files |= _files(name, BY_STUDY[name](study))
+    about = {
+        "model": f"{study.lab.model.name} ({study.lab.model.digest[:8]})",
+        "corpora": ", ".join(study.corpora),
+        "scale": f"{scale}: {study.scale.few} texts a cell of a search, {study.scale.many} a "
+        "contender",
+        "signature": signature("reproduction", scale=scale, model=study.lab.model.digest),
+    }
+    pictures = {name: content for name, content in files.items() if name.endswith(".svg")}
+    page = reproduction_page(claims(study), pictures, about)
+    return {**files, "reproduction.html": page.encode()}
+
+
+def _files(name: str, found: Artefact) -> dict[str, bytes]:
+    """Return a target's tables as CSV and its figure as SVG."""
     from powermark.evaluation.figures.canvas import render
 
-    if target == "fig-steering":
-        from powermark.calibration.profile_file import load_profile
-        from powermark.evaluation.figures.steering import draw_steering, steering_curves
+    files = {f"{name}{part}.csv": csv_bytes(rows) for part, rows in found.tables.items()}
+    if found.figure is not None:
+        files[f"{name}.svg"] = render(found.figure, Path(f"{name}.svg"))
+    return files
 
-        rows = steering_curves(None if profile is None else load_profile(profile))
-        figure = render(draw_steering(rows), Path("fig-steering.svg"))
-        return {"fig-steering.csv": csv_bytes(rows), "fig-steering.svg": figure}
-    from powermark.evaluation.figures.roots import draw_roots, panel_a, panel_b
 
-    a, b = panel_a(), panel_b()
-    return {
-        "fig-roots-a.csv": csv_bytes(a),
-        "fig-roots-b.csv": csv_bytes(b),
-        "fig-roots.svg": render(draw_roots(a, b), Path("fig-roots.svg")),
-    }
+def _by_formula(target: str) -> Artefact:
+    from powermark.evaluation.reproduction.targets import BY_FORMULA
+
+    return BY_FORMULA[target](None)
+
+
+def _steering(profile: Path | None) -> dict[str, bytes]:
+    from powermark.calibration.profile_file import load_profile
+    from powermark.evaluation.figures.steering import draw_steering, steering_curves
+    from powermark.evaluation.reproduction.targets import Artefact
+
+    rows = steering_curves(None if profile is None else load_profile(profile))
+    return _files("fig-steering", Artefact({"": rows}, draw_steering(rows)))
 
 
 def _experiment(target: str) -> Callable[[Lab], list[dict[str, Any]]]:
@@ -87,17 +148,29 @@ def _experiment(target: str) -> Callable[[Lab], list[dict[str, Any]]]:
     from powermark.evaluation.experiments.steering import steering_table
 
     tables = (prediction_table, promise_table, rivals_table, steering_table)
-    return dict(zip(_BY_EXPERIMENT, tables, strict=True))[target]
+    return dict(zip(_EXPERIMENTS, tables, strict=True))[target]
 
 
-def _lab(data: Path | None, work: Path, model: str | None) -> Lab:
+def _study(
+    scale: str, data: Path | None, corpora: str | None, work: Path, model: str | None
+) -> Study:
+    from powermark.evaluation.reproduction.scales import scale_named
+    from powermark.evaluation.reproduction.study import Study
+
+    sizes = scale_named(scale)
+    names = (_FETCHED if data is None else ("c4", "lfqa", "wikipedia"))[: sizes.corpora]
+    chosen = names if corpora is None else tuple(corpora.split(","))
+    return Study(_lab(data, work, model), sizes, chosen)
+
+
+def _lab(data: Path | None, work: Path, model: str | None, *, needs_data: bool = False) -> Lab:
     from powermark.evaluation.experiments.lab import Lab
     from powermark.models import load_model
     from powermark.watermark.keys import SecretKey
 
-    if data is None:
+    if data is None and needs_data:
         raise InvalidInput(
-            "experiments need --data.",
+            "this experiment needs --data.",
             hint="a folder with c4.jsonl, lfqa.jsonl and wikipedia.jsonl; their objects have a "
             '"prompt", or a "text" to take the beginning of.',
         )
