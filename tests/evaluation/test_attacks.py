@@ -1,6 +1,7 @@
 """Attacks change what they say, by their seed alone, and know what survived."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,6 +169,11 @@ def test_paraphrases_are_encoded_again(writer: LanguageModel) -> None:
     assert found.survival.tolist() == [0.0, 1.0]
     pairs = paraphrase(texts, str, writer.tokenizer, context_width=1)
     assert pairs.survival.tolist() == [1.0, 1.0]
+
+
+def test_rows_of_an_array_are_texts_too() -> None:
+    rows: Any = np.stack(TEXTS)
+    assert same(replace_block(rows, PLAIN, 0.15, seed=1), ATTACKS["replace_block"](1))
 
 
 def test_nothing_and_nonsense() -> None:

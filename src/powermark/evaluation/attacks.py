@@ -176,7 +176,7 @@ def _foreign(texts: Texts, unmarked: Texts) -> Callable[[Ids, Ids], Ids]:
     if len(unmarked) != len(texts):
         raise InvalidInput(f"unmarked must be one per text, {len(texts)}; got {len(unmarked)}.")
     ids, lengths = flattened(unmarked)
-    if texts and not ids.size:
+    if len(texts) and not ids.size:
         raise InvalidInput("the unmarked texts are all empty.")
     starts = np.cumsum(lengths) - lengths
     return lambda text, place: ids[(starts[text] + place) % max(ids.size, 1)]
