@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from powermark.calibration.edits import Edits
@@ -70,6 +70,7 @@ def test_survival_is_a_share_of_ngrams(name: str) -> None:
 short = st.lists(st.lists(st.integers(0, 3), max_size=9), max_size=4)
 
 
+@settings(deadline=None)
 @given(short, st.integers(0, 3), st.integers(0, 99))
 def test_survival_of_short_and_repetitive_texts(
     texts: list[list[int]], context_width: int, seed: int
