@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from powermark.calibration.profile_file import load_profile
     from powermark.calibration.signal import PlugIn, SignalModel
     from powermark.errors import (
+        EngineProblem,
         FileProblem,
         Infeasible,
         InvalidInput,
@@ -41,6 +42,7 @@ __all__ = [
     "Design",
     "Dirichlet",
     "Edits",
+    "EngineProblem",
     "FileProblem",
     "Infeasible",
     "InvalidInput",
@@ -79,6 +81,7 @@ _HOME = {
     "powermark.calibration.priors": ("BetaMixture", "Dirichlet", "TopicMixture"),
     "powermark.calibration.signal": ("PlugIn", "SignalModel"),
     "powermark.errors": (
+        "EngineProblem",
         "FileProblem",
         "Infeasible",
         "InvalidInput",

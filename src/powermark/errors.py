@@ -7,6 +7,7 @@
     ├── FileProblem     a file is missing, unreadable, malformed or cannot be written
     │   ├── SpecCorrupt     a spec is damaged, or was changed after it was written
     │   └── SpecTooNew      a spec was written by a newer powermark
+    ├── EngineProblem   an inference engine does not give what marking needs
     └── MissingExtra    an optional dependency is not installed
 
 Each message is one sentence: what was wrong and which bound it broke. Advice, where there is any,
@@ -48,6 +49,10 @@ class SpecTooNew(FileProblem):
 
 class SpecMismatch(PowermarkError, ValueError):
     """A watermark spec was made for another tokenizer, vocabulary or key."""
+
+
+class EngineProblem(PowermarkError, RuntimeError):
+    """An inference engine or server does not give what marking or its proof needs."""
 
 
 class MissingExtra(PowermarkError, ImportError):

@@ -8,11 +8,44 @@ signed ``<`` after flipping the top bit.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.hashing import FIRST, INITIAL, SECOND, THIRD, sip_rounds
+from powermark.watermark.scheme import Scheme
+
+_HOST = "cpu"  # where the compiled core can reach tensors
+
+
+def add_bias(
+    scheme: Scheme, logits: Tensor, rows: Tensor, contexts: Tensor, deltas: Tensor
+) -> None:
+    """Add each row's bias to its green logits, in place; other rows are left alone.
+
+    Parameters
+    ----------
+    logits
+        (batch, width), float32.
+    rows, contexts, deltas
+        (n,), (n, context_width) and (n,): the rows to mark.
+    """
+    size = scheme.vocab_size
+    if logits.device.type == _HOST and logits.is_contiguous():
+        # rows without a bias are skipped by the compiled core, so none is copied
+        all_contexts = np.zeros((logits.shape[0], scheme.context_width), np.int64)
+        all_deltas = np.zeros(logits.shape[0], np.float32)
+        places = rows.numpy()
+        all_contexts[places], all_deltas[places] = contexts.numpy(), deltas.numpy()
+        scheme.add_bias(logits.detach().numpy(), all_contexts, all_deltas)
+    elif isinstance(scheme, Pm1):
+        biases = torch.where(green_masks(scheme, contexts), deltas.unsqueeze(-1), 0.0)
+        logits[:, :size].index_add_(0, rows, biases)
+    else:  # another tool's lists are drawn on the host
+        some = logits[rows].cpu().contiguous()
+        scheme.add_bias(some.numpy(), contexts.cpu().numpy(), deltas.cpu().numpy())
+        logits[rows] = some.to(logits.device)
 
 
 def green_masks(scheme: Pm1, contexts: Tensor) -> Tensor:

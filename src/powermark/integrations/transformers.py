@@ -29,7 +29,7 @@ from torch import Tensor
 from transformers.generation.configuration_utils import BaseWatermarkingConfig
 from transformers.generation.logits_process import LogitsProcessor
 
-from powermark.errors import SpecMismatch
+from powermark.errors import EngineProblem, SpecMismatch
 from powermark.integrations.torch import green_masks
 from powermark.watermark.embed import delta_scale, measure_bias, scheme_of
 from powermark.watermark.greenlist import Pm1
@@ -105,6 +105,10 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         Which rows get the mark at all, from the input ids; all by default.
     """
 
+    supports_continuous_batching = (
+        True  # else transformers drops it; what cannot be done is refused
+    )
+
     def __init__(
         self,
         spec: WatermarkSpec,
@@ -149,7 +153,12 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         return other
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Return the logits of a step with the bias added; (rows, length), (rows, width)."""
+        """Return the logits of a step with the bias added; (rows, length), (rows, width).
+
+        Continuous batching hands over the last id of each row alone, (rows,).
+        """
+        if input_ids.ndim == 1:
+            input_ids = self._last_ids(input_ids)
         length, width = input_ids.shape[1], scores.shape[1]
         if length <= self._length:  # no token was added: a new prompt
             self._begin()
@@ -172,6 +181,16 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         if self._record is not None:
             self._record.add(scores, marked, input_ids[:, length - h :])
         return marked
+
+    def _last_ids(self, input_ids: Tensor) -> Tensor:
+        """Return the contexts that continuous batching can give; refuse what needs more."""
+        if self._scheme.context_width > 1 or self._schedule is not None:
+            raise EngineProblem(
+                "continuous batching shows a mark one token before the next, and no text: it can "
+                "neither be steered nor have a context wider than 1.",
+                hint="plan with --context-width 1 and without --steer, or use generate().",
+            )
+        return input_ids.to(torch.int64).unsqueeze(-1)
 
     def _on_host(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Mark through the compiled core; other types than float32 are widened and rounded once."""

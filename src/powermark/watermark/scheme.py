@@ -64,8 +64,8 @@ class Scheme(ABC):
         Parameters
         ----------
         logits
-            (rows, width), contiguous float32; width may exceed ``vocab_size`` (padded embeddings),
-            and the columns beyond are left alone.
+            (rows, width), float32, also a view with strides; width may exceed ``vocab_size``
+            (padded embeddings), and the columns beyond are left alone.
         contexts
             (rows, context_width) token ids.
         deltas
@@ -75,10 +75,9 @@ class Scheme(ABC):
         """
         rows = self._rows(contexts)
         for array in (logits, logits if out is None else out):
-            if array.dtype != np.float32 or array.ndim != 2 or not array.flags.c_contiguous:
+            if array.dtype != np.float32 or array.ndim != 2:
                 raise InvalidInput(
-                    f"logits must be contiguous float32 rows; got {array.dtype}, "
-                    f"shape {array.shape}."
+                    f"logits must be float32 rows; got {array.dtype}, shape {array.shape}."
                 )
             if array.shape != logits.shape:
                 raise InvalidInput(f"out must have shape {logits.shape}; got {array.shape}.")

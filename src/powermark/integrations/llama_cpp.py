@@ -1,0 +1,120 @@
+"""Marking in llama.cpp, through llama-cpp-python.
+
+    llama = watermark(Llama("model.gguf"), spec, key)
+    llama.create_chat_completion(messages, temperature=0.8)
+
+Every text of that ``Llama`` is then marked. The hook sits in ``Llama.generate``, below all other
+calls: it knows the temperature of each, and a ``logit_bias`` does not switch it off
+(llama-cpp-python 0.3.36 loses its ``logits_processor`` argument when both are given).
+
+``python -m powermark.integrations.llama_cpp --model FILE`` is an OpenAI-compatible server with marks
+from the environment (:mod:`powermark.integrations.serving`) and all options of ``python -m
+llama_cpp.server``. It has no field for a request's own wish: all texts get the default mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
+from powermark.integrations.batch import Batch, Text
+from powermark.integrations.serving import Mark, Marks
+from powermark.watermark.keys import HashKey, SecretKey
+from powermark.watermark.spec import PROBE, WatermarkSpec
+
+
+class Processor:
+    """A logits processor for one text; what is there at its first call is the prompt.
+
+    It adds to the scores in place: they are one field of the engine's own records.
+    """
+
+    def __init__(self, mark: Mark, temperature: float) -> None:
+        self._mark, self._scale = mark, mark.scale(max(temperature, 0.0))
+        self._batch, self._text = Batch(), None
+
+    def __call__(
+        self, input_ids: NDArray[np.intc], scores: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Return the scores with the bias added; (tokens,), (width,)."""
+        if self._text is None:
+            self._prompt = len(input_ids)
+            self._text = Text(self._mark, self._scale, input_ids.tolist(), ())
+            self._batch.put(0, self._text)
+        self._text.output = input_ids[self._prompt :]
+        for step in self._batch.biases():
+            self._mark.scheme.add_bias(scores[np.newaxis], step.contexts, step.deltas)
+        return scores
+
+
+def watermark(
+    llama: Any, spec: WatermarkSpec, key: SecretKey | HashKey, *, tokenizer: Any = None
+) -> Any:
+    """Let a ``Llama`` mark all its texts; returns it.
+
+    ``tokenizer`` is the one that the spec was made with. It is worth giving: how the model file
+    splits text is then compared with it, and special tokens are known.
+    """
+    return _hook(llama, Marks({"spec": Mark.of("spec", spec, key)}, "spec"), tokenizer)
+
+
+def _hook(llama: Any, marks: Marks, tokenizer: Any) -> Any:
+    if getattr(llama, "draft_model", None) is not None:
+        raise EngineProblem(
+            "with a draft model llama-cpp-python shows a processor tokens that may be taken back.",
+            hint="make the Llama without draft_model.",
+        )
+    if tokenizer is not None:
+        marks = marks.fitted(tokenizer)
+        ids = tokenizer.encode(PROBE, add_special_tokens=False)
+        if list(llama.tokenize(PROBE.encode(), add_bos=False, special=False)) != list(ids):
+            raise SpecMismatch("the model file splits text differently than the spec's tokenizer.")
+    for mark in marks.by_name.values():
+        mark.check_width(llama.n_vocab())
+    chosen, plain = marks.choose(None), llama.generate
+    if chosen is None:
+        return llama
+
+    @wraps(plain)
+    def generate(
+        tokens: Any, *args: Any, temp: float = 0.8, logits_processor: Any = None, **more: Any
+    ) -> Iterator[int]:
+        if args:
+            raise InvalidInput("pass what follows the tokens by name, so that a mark can read it.")
+        processors = [*(logits_processor or ()), Processor(chosen, temp)]
+        found: Iterator[int] = plain(tokens, temp=temp, logits_processor=processors, **more)
+        return found
+
+    llama.generate = generate
+    return llama
+
+
+def main() -> None:
+    """Run llama-cpp-python's server with every model it loads marked."""
+    import llama_cpp
+    from llama_cpp.server.__main__ import main as serve
+
+    marks = Marks.from_environment()
+    if marks is None:
+        raise InvalidInput(
+            "the server was not told its marks.",
+            hint="set POWERMARK_SPECS and POWERMARK_KEYS, or POWERMARK_CONFIG.",
+        )
+    construct = llama_cpp.Llama.__init__
+
+    @wraps(construct)
+    def marked(llama: Any, *args: Any, **options: Any) -> None:
+        construct(llama, *args, **options)
+        _hook(llama, marks, None)
+
+    llama_cpp.Llama.__init__ = marked
+    serve()
+
+
+if __name__ == "__main__":
+    main()
