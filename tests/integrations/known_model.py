@@ -6,6 +6,10 @@ import torch
 from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from tests.integrations.letters import Letters
+
+__all__ = ["KnownConfig", "KnownModel", "Letters"]
+
 
 class KnownConfig(PretrainedConfig):  # type: ignore[misc]
     model_type = "known"
@@ -49,20 +53,3 @@ class KnownModel(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         **kwargs: Any,  # noqa: ARG002  # by this name transformers knows that others may come
     ) -> dict[str, torch.Tensor]:
         return {"input_ids": input_ids}
-
-
-class Letters:
-    """The least tokenizer that a mark needs: ids are letters."""
-
-    def __init__(self, size: int, pad_token_id: int | None = None) -> None:
-        self.size, self.pad_token_id = size, pad_token_id
-
-    def __len__(self) -> int:
-        return self.size
-
-    def get_vocab(self) -> dict[str, int]:
-        return {str(token): token for token in range(self.size)}
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        assert not add_special_tokens
-        return [ord(letter) % self.size for letter in text]

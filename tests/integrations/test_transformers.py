@@ -13,7 +13,7 @@ from scipy import stats
 from transformers import GenerationConfig
 
 from powermark import Dirichlet
-from powermark.errors import InvalidInput, SpecMismatch
+from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.integrations import transformers as adapter
 from powermark.integrations.transformers import WatermarkConfig, WatermarkProcessor
 from powermark.theory.distortion import token_kl
@@ -319,6 +319,24 @@ def test_deltas_of_a_spec_without_strength_are_converted() -> None:
         spec(delta=0.0), KEY, TOKENIZER, temperature=0.5, deltas=lambda *_: [2.0]
     )
     assert float(processor(torch.tensor([[1]]), torch.zeros((1, WIDTH))).max()) == 1.0
+
+
+def test_continuous_batching() -> None:
+    """It hands over the last id of each row alone, as int32."""
+    pad = Letters(VOCAB, pad_token_id=4)
+    for h in (0, 1):
+        mark = spec(context_width=h, tokenizer_digest=None)
+        processor = WatermarkConfig(mark, KEY, pad).construct_processor(WIDTH)
+        assert processor.supports_continuous_batching
+        ids = torch.tensor([3, 4], dtype=torch.int32)  # a pad id is a token like any other there
+        for _ in range(2):
+            found = processor(ids, torch.zeros(2, WIDTH))
+        contexts = np.array([[3], [4]])[:, 1 - h :]
+        green = scheme_of(mark, KEY).green_masks(contexts)
+        np.testing.assert_array_equal(found[:, :VOCAB].numpy() > 0.0, green)
+    wide = WatermarkProcessor(spec(context_width=2), KEY, TOKENIZER, temperature=1.0)
+    with pytest.raises(EngineProblem, match="nor have a context wider than 1"):
+        wide(ids, torch.zeros(2, WIDTH))
 
 
 def test_a_mark_is_not_pickled() -> None:

@@ -72,16 +72,26 @@ def test_shapes_are_checked() -> None:
             scheme.green_masks(contexts)
     with pytest.raises(InvalidInput, match=r"one per context, shape \(6,\)"):
         scheme.are_green(CONTEXTS, [1, 2])
-    for logits in (good.astype(np.float64), good[0], np.asfortranarray(good)):
-        with pytest.raises(InvalidInput, match="contiguous float32 rows"):
+    for logits in (good.astype(np.float64), good[0]):
+        with pytest.raises(InvalidInput, match="must be float32 rows"):
             scheme.add_bias(logits, CONTEXTS, 1.0)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="contiguous float32 rows"):
+        with pytest.raises(InvalidInput, match="must be float32 rows"):
             scheme.add_bias(good, CONTEXTS, 1.0, out=logits)  # type: ignore[arg-type]
     for logits in (good[:5], good[:, :9].copy()):
         with pytest.raises(InvalidInput, match="a row per context"):
             scheme.add_bias(logits, CONTEXTS, 1.0)
     with pytest.raises(InvalidInput, match=r"out must have shape \(6, 10\)"):
         scheme.add_bias(good, CONTEXTS, 1.0, out=np.zeros((6, 11), np.float32))
+
+
+def test_views_with_strides_are_marked_in_place() -> None:
+    """llama.cpp keeps each logit between an id and a probability."""
+    records = np.zeros((6, 10), [("id", np.intc), ("logit", np.float32), ("p", np.float32)])
+    scheme = pm1(0.5, 10)
+    scheme.add_bias(records["logit"], CONTEXTS, 1.0)
+    np.testing.assert_array_equal(records["logit"], scheme.green_masks(CONTEXTS))
+    assert not records["id"].any()
+    assert not records["p"].any()
 
 
 def test_threads_change_nothing_and_survive_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:

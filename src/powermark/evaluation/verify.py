@@ -77,7 +77,7 @@ class Verification:
     """Every check, and how many texts they rest on.
 
     ``texts`` were written with the mark and as many without; ``marked`` and ``unmarked`` of them
-    had the tokens that the test needs.
+    had the tokens that the test needs. ``speed`` is in tokens per second, where it was measured.
     """
 
     checks: tuple[Check, ...]
@@ -90,6 +90,7 @@ class Verification:
     unmarked: int
     notes: tuple[str, ...]
     signature: str
+    speed: dict[str, float] | None = None
 
     @property
     def broken(self) -> list[str]:
@@ -145,22 +146,29 @@ def verify(
     ----------
     marked, unmarked
         Records of :func:`~powermark.evaluation.writing.write_texts`; those of the marked texts with
-        their KL.
+        their KL, which is else not checked: a server's texts come without.
     profile
         To say what it foretells beside the promise, where that is not from it.
     seed
         Of the edits, where the promise is about edited text.
     """
     n, edits = promise.n_tokens, _edits(promise)
-    names = _NAMES if edits.edit_rate or edits.removal else _NAMES[:-1]
+    recorded = all("kl" in record for record in marked)
+    names = tuple(
+        name
+        for name in (_NAMES if edits.edit_rate or edits.removal else _NAMES[:-1])
+        if (recorded or name != "kl") and (unmarked or name != "size")
+    )
     level = 1.0 - (1.0 - JOINT_LEVEL) / len(names)
     scheme = scheme_of(spec, key)
     measured = _measured(scheme, promise, edits, marked, unmarked, level, seed)
-    if spec.steering is not None:  # where a bias is 0 the records do not say what is green
+    if spec.steering is not None or not recorded:
+        # where a bias is 0, or was not recorded, only the colours say what is green
         scores = score(scheme, [record["token_ids"] for record in marked])
         seen = [scores.colours(i)[:n] for i in range(scores.texts)]
         measured["gamma_prime"] = mean_per_token(seen, level)
-        measured["kl"] = kl_until(scheme, marked, n, level)
+        if recorded:
+            measured["kl"] = kl_until(scheme, marked, n, level)
     told = {
         name: _foretold(spec, promise, edits, signal) for name, signal in _signals(profile).items()
     }
@@ -210,8 +218,8 @@ def _measured(
     """Return what the texts show of each quantity."""
     n, k = promise.n_tokens, promise.critical_count
     found = {
-        "gamma_prime": mean_per_token([record["green_rate"] for record in marked], level),
-        "kl": mean_per_token([record["kl"] for record in marked], level),
+        "gamma_prime": mean_per_token([record.get("green_rate", ()) for record in marked], level),
+        "kl": mean_per_token([record.get("kl", ()) for record in marked], level),
         "power": detected(_counts(scheme, marked, n), k, level),
         "size": detected(_counts(scheme, unmarked, n), k, level),
     }

@@ -7,8 +7,8 @@ Every text of that ``Llama`` is then marked. The hook sits in ``Llama.generate``
 calls: it knows the temperature of each, and a ``logit_bias`` does not switch it off
 (llama-cpp-python 0.3.36 loses its ``logits_processor`` argument when both are given).
 
-``python -m powermark.integrations.llama_cpp --model FILE`` is an OpenAI-compatible server with marks
-from the environment (:mod:`powermark.integrations.serving`) and all options of ``python -m
+``python -m powermark.integrations.llama_cpp --model FILE`` is an OpenAI-compatible server with
+marks from the environment (:mod:`powermark.integrations.serving`) and all options of ``python -m
 llama_cpp.server``. It has no field for a request's own wish: all texts get the default mark.
 """
 

@@ -1,12 +1,12 @@
-"""Marking in SGLang: a custom logits processor that a request names.
+r"""Marking in SGLang: a custom logits processor that a request names.
 
-    python -m sglang.launch_server --model-path my-model \\
+    python -m sglang.launch_server --model-path my-model \
       --enable-custom-logit-processor --disable-overlap-schedule
 
 with powermark installed there and its marks in the server's environment
-(:mod:`powermark.integrations.serving`). A request sends ``Watermark().to_str()`` as
-``custom_logit_processor``, and may choose with ``custom_params: {"powermark": "NAME"}``. What is sent
-is the class by its name, never a spec or a key.
+(:mod:`powermark.integrations.serving`). A request sends ``Watermark.to_str()`` as
+``custom_logit_processor``, and may choose with ``custom_params: {"powermark": "NAME"}``. What is
+sent is the class by its name, never a spec or a key.
 
 SGLang applies it only to requests that name it, so this alone cannot mark a whole server: put it in
 the requests where they pass a gateway. With overlapped scheduling SGLang runs ahead of the lists of
@@ -28,9 +28,7 @@ from powermark.integrations.batch import Batch, Biases, Text
 from powermark.integrations.serving import Marks
 from powermark.integrations.torch import add_bias
 
-_STATE = (
-    "__powermark__"  # where a request's state lives: in its own parameters, as it comes and goes
-)
+_STATE = "__powermark__"  # a request's state lives in its own parameters, and ends with them
 _NONE_YET = -1
 
 
@@ -90,8 +88,6 @@ class Watermark(CustomLogitProcessor):  # type: ignore[misc]
             rows = np.array([row for row, _ in group])
             contexts = np.concatenate([found.contexts for _, found in group])
             deltas = np.concatenate([found.deltas for _, found in group])
-            tensors = (
-                torch.from_numpy(part).to(logits.device) for part in (rows, contexts, deltas)
-            )
-            add_bias(mark.scheme, logits, *tensors)
+            parts = (torch.from_numpy(part) for part in (rows, contexts, deltas))
+            add_bias(mark.scheme, logits, *(part.to(logits.device) for part in parts))
         return logits

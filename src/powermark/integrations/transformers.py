@@ -105,9 +105,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         Which rows get the mark at all, from the input ids; all by default.
     """
 
-    supports_continuous_batching = (
-        True  # else transformers drops it; what cannot be done is refused
-    )
+    supports_continuous_batching = True  # where it cannot be marked, that is said
 
     def __init__(
         self,
@@ -190,6 +188,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
                 "neither be steered nor have a context wider than 1.",
                 hint="plan with --context-width 1 and without --steer, or use generate().",
             )
+        self._pad = None  # nothing is padded there
         return input_ids.to(torch.int64).unsqueeze(-1)
 
     def _on_host(self, input_ids: Tensor, scores: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""Marking in vLLM: one logits processor for its two model runners.
+r"""Marking in vLLM: one logits processor for its two model runners.
 
-    POWERMARK_SPECS=s.json POWERMARK_KEYS=k.key \\
+    POWERMARK_SPECS=s.json POWERMARK_KEYS=k.key \
       vllm serve my-model --logits-processors powermark.integrations.vllm:Watermark
 
 Installed beside vLLM it is also found by itself, as an entry point; loaded twice it marks once. A
-request chooses with ``vllm_xargs: {"powermark": "NAME"}``; :mod:`powermark.integrations.serving` says
-how a server is told its marks, and which answers a request can get.
+request chooses with ``vllm_xargs: {"powermark": "NAME"}``. How a server is told its marks, and
+which answers a request can get, is in :mod:`powermark.integrations.serving`.
 
 The V1 runner hands over each request's lists of ids; Model Runner V2 keeps all ids on the device,
 in a slot a request, and may ask for several rows of a request at once (speculative decoding). Both

@@ -16,6 +16,7 @@ from powermark.interfaces.cli import options
 from powermark.interfaces.cli.progress import progress
 
 if TYPE_CHECKING:
+    from powermark.evaluation.verify import Verification
     from powermark.evaluation.writing import Record
 
 EXAMPLES = """\
@@ -24,6 +25,8 @@ Examples:
   powermark verify --spec s.json --key k.key --prompts prompts.jsonl --texts 200 -o texts.jsonl
 
   powermark verify --spec s.json --key k.key --profile p.npz --html verify.html
+
+  powermark verify --spec s.json --key k.key --endpoint http://127.0.0.1:8000/v1 --mark s
 """
 
 
@@ -53,6 +56,18 @@ def verify_command(
         typer.Option("-o", "--output", help="Keep the texts (JSONL); goes on where it stopped."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to show.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Ask a live OpenAI-compatible server, by its /v1 address.")
+    ] = None,
+    mark_name: Annotated[
+        str | None, typer.Option("--mark", help="Mark to ask it for; its default if left out.")
+    ] = None,
+    served_model: Annotated[
+        str | None, typer.Option(help="Its name of the model; its first if left out.")
+    ] = None,
+    no_compare: Annotated[
+        bool, typer.Option("--no-compare", help="Ask it for no unmarked texts.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Let the model write and compare what is measured with what the plan promised.
@@ -60,11 +75,10 @@ def verify_command(
     Exit code 1 if the promise is broken by more than chance allows.
     """
     from powermark.calibration.profile_file import load_profile
-    from powermark.evaluation.page import verification_page
     from powermark.evaluation.promise import check_profile, promise_of, sampling_for
     from powermark.evaluation.prompts import prompts_for
     from powermark.evaluation.verify import verify
-    from powermark.models import load_model
+    from powermark.models import load_model, load_tokenizer
     from powermark.watermark.embed import load_key_for
     from powermark.watermark.keys import HashKey
     from powermark.watermark.spec import WatermarkSpec
@@ -82,16 +96,103 @@ def verify_command(
     promise = promise_of(mark, n_tokens=n_tokens, alpha=alpha, profile=known)
     sampling = sampling_for(promise, temperature=temperature, top_k=top_k, top_p=top_p)
     given = prompts_for(prompts, texts, skip)
+    if endpoint is not None:
+        if output is not None:
+            raise InvalidInput("-o does not keep a server's texts.")
+        tokenizer = load_tokenizer(options.named_model(model))
+        found = _served(
+            mark,
+            secret,
+            promise,
+            given,
+            sampling,
+            tokenizer,
+            url=endpoint,
+            model=served_model,
+            name=mark_name,
+            batch=batch,
+            seed=seed,
+            compare=not no_compare,
+        )
+        _show(found, html, as_json)
+        return
+    if mark_name is not None or served_model is not None or no_compare:
+        raise InvalidInput("--mark, --served-model and --no-compare are for --endpoint.")
     language_model = load_model(options.named_model(model))
     for about, whose in ((promise.profile, "the plan"), (known and known.about, "the profile")):
         check_profile(about or {}, language_model, sampling, whose)
     records = _records(mark, secret, language_model, given, sampling, seed, batch, output)
     found = verify(mark, secret, promise, records[::2], records[1::2], profile=known, seed=seed)
+    _show(found, html, as_json)
+
+
+def _show(found: Verification, html: Path | None, as_json: bool) -> None:
+    """Print and write what was found; exit code 1 where a promise is broken."""
+    from powermark.evaluation.page import verification_page
+
     if html is not None:
         write_file(html, verification_page(found).encode())
     print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
     if found.broken:
         raise typer.Exit(1)
+
+
+def _served(
+    mark: Any,
+    secret: Any,
+    promise: Any,
+    prompts: list[str],
+    sampling: Any,
+    tokenizer: Any,
+    *,
+    url: str,
+    model: str | None,
+    name: str | None,
+    batch: int,
+    seed: int,
+    compare: bool,
+) -> Verification:
+    """Let a server write, and compare its texts with the promise."""
+    from dataclasses import replace
+
+    from powermark.detection.detection import Detector
+    from powermark.evaluation.endpoint import Endpoint, ask
+    from powermark.evaluation.verify import verify
+
+    detector = Detector(mark, secret, tokenizer=tokenizer, alpha=promise.alpha)
+    with progress("asking", len(prompts) * (2 if compare else 1)) as advance:
+        answers = ask(
+            Endpoint(url, model),
+            prompts,
+            sampling,
+            tokenizer,
+            mark=name,
+            batch=batch,
+            seed=seed,
+            compare=compare,
+            on_text=advance,
+        )
+    found = verify(mark, secret, promise, answers.marked, answers.unmarked, seed=seed)
+    notes = list(found.notes)
+    for kind, records in (("marked", answers.marked), ("unmarked", answers.unmarked)):
+        if records:
+            hits = detector.detect_many([record["token_ids"] for record in records])
+            seen = sum(one.verdict == "watermarked" for one in hits)
+            again = detector.detect_many([detector.ids_of(record["text"]) for record in records])
+            same = sum(one.verdict == "watermarked" for one in again)
+            notes.append(
+                f"note: of {len(records)} {kind} requests {seen} are found to be marked, whatever "
+                f"their length; {same} from their text alone."
+            )
+    speed = answers.speed()
+    if "lost" in speed:
+        notes.append(
+            f"note: {speed['marked']:.1f} tokens/s marked, {speed['unmarked']:.1f} unmarked; "
+            f"{100 * speed['lost']:.1f} % lost, median of {len(answers.speeds['unmarked'])} rounds."
+        )
+    if not answers.exact:
+        notes.append("note: the server told no token ids; its texts were tokenised again.")
+    return replace(found, notes=tuple(notes), speed=speed)
 
 
 def _records(

@@ -1,0 +1,128 @@
+"""The llama.cpp hook on a stand-in with the calls and the memory layout of llama-cpp-python."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
+from powermark.integrations import llama_cpp as adapter
+from powermark.watermark.embed import scheme_of
+from powermark.watermark.keys import SecretKey
+from tests.integrations.served import SECRETS, TOKENIZER, VOCAB, WIDTH, serve, spec, steered
+
+KEY = SecretKey(SECRETS["old"])
+RECORD = np.dtype([("id", np.intc), ("logit", np.float32), ("p", np.float32)], align=True)
+
+
+class Llama:
+    """Takes the likeliest token; flat logits, so that the mark alone decides."""
+
+    def __init__(self, width: int = WIDTH, draft_model: Any = None) -> None:
+        self.width, self.draft_model, self.calls = width, draft_model, 0
+
+    def n_vocab(self) -> int:
+        return self.width
+
+    def tokenize(self, text: bytes, add_bos: bool, special: bool) -> list[int]:
+        assert not add_bos
+        assert not special
+        return TOKENIZER.encode(text.decode(), add_special_tokens=False)
+
+    def generate(
+        self, tokens: list[int], temp: float = 0.8, logits_processor: Any = None, seed: int = 0
+    ) -> Iterator[int]:
+        rng, ids = np.random.default_rng(seed), list(tokens)
+        while True:
+            records = np.zeros(self.width, RECORD).view(np.recarray)
+            records.logit[:VOCAB] = rng.standard_normal(VOCAB)
+            for processor in logits_processor or ():
+                records.logit[:] = processor(np.array(ids, np.intc), records.logit)
+            ids.append(int(records.logit.argmax()) if temp else 0)
+            yield ids[-1]
+
+    def create_completion(self, tokens: list[int], logit_bias: Any = None) -> list[int]:
+        """As in 0.3.36: with a bias the processors that were passed are lost."""
+        processors = None if logit_bias is None else [lambda _, scores: scores]
+        text = self.generate(tokens, temp=1.0, logits_processor=processors)
+        return [token for token, _ in zip(text, range(60), strict=False)]
+
+
+def green_share(mark: Any, prompt: list[int], text: list[int]) -> float:
+    ids, h = [*prompt, *text], mark.context_width
+    contexts = [ids[i - h : i] for i in range(max(h, len(prompt)), len(ids))]
+    return float(scheme_of(mark, KEY).are_green(contexts, ids[-len(contexts) :]).mean())
+
+
+def test_every_text_of_a_llama_is_marked() -> None:
+    mark = spec(2, gamma=0.25, delta=9.0)
+    llama = adapter.watermark(Llama(), mark, KEY, tokenizer=TOKENIZER)
+    for options in ({}, {"logit_bias": {3: 1.0}}):
+        assert green_share(mark, [1, 2, 3], llama.create_completion([1, 2, 3], **options)) == 1.0
+    assert green_share(mark, [1, 2, 3], Llama().create_completion([1, 2, 3])) < 0.5
+    with pytest.raises(InvalidInput, match="by name"):
+        llama.generate([1], 40)
+
+
+def test_the_bias_follows_the_temperature() -> None:
+    mark, ids = spec(1, delta=2.0), np.array([4, 5], np.intc)
+    made = adapter.Mark.of("spec", mark, KEY)
+    for temperature, want in ((0.5, 1.0), (1.0, 2.0), (0.0, 2.0), (-1.0, 2.0)):
+        records = np.zeros(WIDTH, RECORD).view(np.recarray)
+        scores = records.logit
+        assert adapter.Processor(made, temperature)(ids, scores) is scores
+        assert float(records.logit.max()) == want
+        assert not records.id.any()
+
+
+def test_steered_texts() -> None:
+    mark = steered(1)
+    llama = adapter.watermark(Llama(), mark, KEY)
+    text = llama.create_completion([7])
+    assert green_share(mark, [7], text) > 0.6
+    assert len(text) == 60
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(EngineProblem, match="may be taken back"):
+        adapter.watermark(Llama(draft_model=object()), spec(1), KEY)
+    with pytest.raises(SpecMismatch, match="vocabulary of 400; the model has 100"):
+        adapter.watermark(Llama(100), spec(1), KEY)
+    other = Llama()
+    other.tokenize = lambda *_, **__: [1]  # type: ignore[method-assign]
+    with pytest.raises(SpecMismatch, match="splits text differently"):
+        adapter.watermark(other, spec(1), KEY, tokenizer=TOKENIZER)
+
+
+@pytest.mark.parametrize("default", ["one", "off"])
+def test_the_server_marks_every_model_it_loads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, default: str
+) -> None:
+    texts = []
+
+    def serve_one() -> None:
+        texts.append(package.Llama().create_completion([1, 2, 3]))
+
+    class Fresh(Llama):
+        def __init__(self) -> None:
+            super().__init__()
+
+    package, server, program = (ModuleType(name) for name in ("llama_cpp", "server", "program"))
+    package.Llama = Fresh  # type: ignore[attr-defined]
+    program.main = serve_one  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "llama_cpp", package)
+    monkeypatch.setitem(sys.modules, "llama_cpp.server", server)
+    monkeypatch.setitem(sys.modules, "llama_cpp.server.__main__", program)
+    for name in ("SPECS", "CONFIG"):
+        monkeypatch.delenv(f"POWERMARK_{name}", raising=False)
+    with pytest.raises(InvalidInput, match="was not told its marks"):
+        adapter.main()
+    mark = spec(2, gamma=0.25, delta=9.0)
+    serve(monkeypatch, tmp_path, {"one": mark}, default=default)
+    adapter.main()
+    share = green_share(mark, [1, 2, 3], texts[0])
+    assert share == 1.0 if default == "one" else share < 0.5
