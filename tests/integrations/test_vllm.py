@@ -212,6 +212,8 @@ def test_servers_without_a_mark(monkeypatch: pytest.MonkeyPatch, adapter: Any) -
 def test_models_that_do_not_fit(adapter: Any) -> None:
     with pytest.raises(SpecMismatch, match="the model has 399"):
         v1(adapter, Config(TOKENIZER, VOCAB - 1))
+    with pytest.raises(EngineProblem, match="runs without a tokenizer"):
+        v1(adapter, Config(None, WIDTH))
     with pytest.raises(SpecMismatch, match="the tokenizer has 300 ids"):
         v1(adapter, Config(Letters(300), WIDTH))
 

@@ -36,7 +36,8 @@ class Processor:
 
     def __init__(self, mark: Mark, temperature: float) -> None:
         self._mark, self._scale = mark, mark.scale(max(temperature, 0.0))
-        self._batch, self._text = Batch(), None
+        self._batch = Batch()
+        self._text: Text | None = None
 
     def __call__(
         self, input_ids: NDArray[np.intc], scores: NDArray[np.float32]

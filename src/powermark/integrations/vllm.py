@@ -75,7 +75,13 @@ class Watermark(ListProcessor, SlotProcessor):  # type: ignore[misc]
             _log.info("powermark is installed, and no mark is set up: texts are not marked")
             marks = Marks.none()
         elif marks.by_name:
-            marks = marks.fitted(cached_tokenizer_from_config(config), config.get_vocab_size())
+            tokenizer = cached_tokenizer_from_config(config)
+            if tokenizer is None:
+                raise EngineProblem(
+                    "vLLM runs without a tokenizer, so that nothing shows whether a mark fits.",
+                    hint="leave --skip-tokenizer-init out.",
+                )
+            marks = marks.fitted(tokenizer, config.get_vocab_size())
         self._marks, self._config = marks, vllm_config
         # Where flag and entry point both load this class, or an engine builds its processors anew,
         # the newest marks and the others stand by.
@@ -156,6 +162,7 @@ class Slots:
         self._which = np.full(size, -1)  # place of each slot's mark, on the host
         self._deltas = np.zeros(size, np.float32)  # of the request, at its temperature
         self._counted = np.zeros(size, np.int64)
+        self._stale = True  # the device does not have this yet
         self._counts = {
             mark.name: Counts(mark.scheme, schedule, mark.special_ids, rows=size)
             for mark in steered
@@ -179,7 +186,7 @@ class Slots:
 
     def send(self) -> None:
         """Send the slots' marks to the device if they have changed."""
-        if getattr(self, "_stale", True):
+        if self._stale:
             self._device_which = _tensor(self._which.copy(), self._states.device)
             self._device_deltas = _tensor(self._deltas.copy(), self._states.device)
             self._stale = False

@@ -1,0 +1,169 @@
+"""verify --endpoint on a small server of our own, which marks as an engine does."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from powermark.errors import EngineProblem, InvalidInput
+from powermark.evaluation.endpoint import Answers, Endpoint
+from powermark.watermark.embed import scheme_of
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.scheme import Scheme
+from powermark.watermark.spec import WatermarkSpec
+from tests.evaluation.conftest import VOCAB
+from tests.integrations.served import SECRETS, save_key
+from tests.interfaces.test_cli import Run, run
+
+__all__ = ["run"]  # a fixture
+END = 1
+
+
+class Server(ThreadingHTTPServer):
+    """Draws words uniformly, or by the mark, and streams them."""
+
+    daemon_threads = True
+    scheme: Scheme
+    delta = 0.0
+    tells_ids = True
+    fault: str | None = None
+    secret: str | None = None
+
+    def words(self, body: dict[str, Any]) -> list[int]:
+        rng, ids = np.random.default_rng(body["seed"]), [5, 6]
+        marked = body.get("vllm_xargs", {}).get("powermark") != "off"
+        for _ in range(body["max_tokens"] - 1):
+            logits = rng.gumbel(size=(1, VOCAB)).astype(np.float32)
+            logits[:, :2] = -np.inf  # never a special token
+            self.scheme.add_bias(logits, [ids[-2:]], self.delta if marked else 0.0)
+            ids.append(int(logits.argmax()))
+        return [*ids[2:], END]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+    def do_GET(self) -> None:
+        models = [] if self.server.fault == "no model" else [{"id": "words"}]
+        self._send(200, json.dumps({"data": models}))
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.secret = self.headers["Authorization"]
+        assert (body["model"], body["stream"]) == ("words", True)
+        if self.server.fault == "refused":
+            self._send(400, json.dumps({"error": {"message": "no mark named 'x' here"}}))
+        elif self.server.fault == "broken":
+            self._send(500, "<html>")
+        elif self.server.fault == "stops":
+            self._send(200, 'data: {"error": "out of memory"}\n\n')
+        else:
+            self._send(200, "".join(self._pieces(body)))
+
+    def _pieces(self, body: dict[str, Any]) -> Iterator[str]:
+        ids = self.server.words(body)
+        yield ": hello\n\n"
+        for part in (ids[:3], ids[3:]):
+            text = "".join(f" w{i}" for i in part if i != END)
+            choice = {"text": text} | ({"token_ids": part} if self.server.tells_ids else {})
+            yield f"data: {json.dumps({'choices': [choice]})}\n\n"
+        yield 'data: {"choices": []}\n\ndata: [DONE]\n\n'
+
+    def _send(self, code: int, content: str) -> None:
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(content.encode())
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield found
+        found.shutdown()
+
+
+@pytest.fixture
+def job(
+    run: Run, server: Server, writer_folder: Path, prompts_file: Path, tmp_path: Path
+) -> tuple[str, ...]:
+    """A plan for the writer's words, on the server and on disk."""
+    key, mark = save_key(tmp_path / "k.key", SECRETS["old"]), tmp_path / "s.json"
+    code, _, err = run("plan", "--n-tokens", "30", "--alpha", ".05", "--power", ".9", "--gamma",
+                       ".5", "--model", str(writer_folder), "-o", str(mark))  # fmt: skip
+    assert code == 0, err
+    spec = WatermarkSpec.load(mark)
+    server.scheme, server.delta = scheme_of(spec, SecretKey(SECRETS["old"])), spec.delta
+    return (
+        "verify", "--spec", str(mark), "--key", str(key), "--model", str(writer_folder),
+        "--prompts", str(prompts_file), "--texts", "16", "--batch", "8",
+        "--endpoint", f"http://127.0.0.1:{server.server_port}/v1",
+    )  # fmt: skip
+
+
+def test_a_server_that_keeps_its_promise(
+    run: Run, job: tuple[str, ...], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    code, out, err = run(*job, "--mark", "s", "--served-model", "words", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [check["name"] for check in found["checks"]] == ["gamma_prime", "power", "size"]
+    assert (found["texts"], found["marked"], found["broken"]) == (16, 16, [])
+    assert found["speed"].keys() == {"marked", "unmarked", "lost"}
+    assert "of 16 marked requests" in " ".join(found["notes"])
+    assert server.secret == "Bearer canary"
+    assert "canary" not in out + err
+
+
+def test_a_server_that_does_not_mark(
+    run: Run, job: tuple[str, ...], server: Server, tmp_path: Path
+) -> None:
+    server.delta, server.tells_ids = 0.0, False
+    code, out, _ = run(*job, "--no-compare", "--html", str(tmp_path / "page.html"))
+    assert code == 1
+    assert "The promise is broken" in out
+    assert "unmarked requests" not in out
+    assert "its texts were tokenised again" in out
+    assert (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("no model", "/v1/models names no model"),
+        ("refused", "/v1/completions answers 400: no mark named 'x' here"),
+        ("broken", "answers 500: Internal Server Error"),
+        ("stops", "the server stopped: out of memory"),
+    ],
+)
+def test_faults_are_told_in_words(
+    run: Run, job: tuple[str, ...], server: Server, fault: str, words: str
+) -> None:
+    server.fault = fault
+    code, _, err = run(*job)
+    assert code == 2
+    assert words in err
+
+
+def test_what_cannot_be_asked(run: Run, job: tuple[str, ...], tmp_path: Path) -> None:
+    assert "-o does not keep" in run(*job, "-o", str(tmp_path / "t.jsonl"))[2]
+    assert "are for --endpoint" in run(*job[:-2], "--mark", "s")[2]
+    with pytest.raises(InvalidInput, match="an http or https address; got 'ftp://x'"):
+        Endpoint("ftp://x")
+    with pytest.raises(EngineProblem, match="cannot reach"):
+        Endpoint("http://127.0.0.1:1/v1", timeout=1.0).first_model()
+
+
+def test_speed_is_compared_round_by_round() -> None:
+    answers = Answers(speeds={"marked": [90.0, 40.0, 97.0], "unmarked": [100.0, 50.0, 100.0]})
+    assert answers.speed() == {"marked": 90.0, "unmarked": 100.0, "lost": pytest.approx(0.1)}
+    assert Answers(speeds={"marked": [3.0], "unmarked": []}).speed() == {"marked": 3.0}
