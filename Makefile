@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test check bench browser docs clean test-vllm test-llama-cpp bench-engines
+.PHONY: demo test check bench browser docs clean test-vllm test-llama-cpp
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt

@@ -63,6 +63,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(400, json.dumps({"error": {"message": "no mark named 'x' here"}}))
         elif self.server.fault == "broken":
             self._send(500, "<html>")
+        elif self.server.fault == "nonsense":
+            self._send(200, 'data: {"x": 1}\n\n')
         elif self.server.fault == "stops":
             self._send(200, 'data: {"error": "out of memory"}\n\n')
         else:
@@ -143,6 +145,7 @@ def test_a_server_that_does_not_mark(
         ("refused", "/v1/completions answers 400: no mark named 'x' here"),
         ("broken", "answers 500: Internal Server Error"),
         ("stops", "the server stopped: out of memory"),
+        ("nonsense", "broke off in the middle of an answer (KeyError('choices'))"),
     ],
 )
 def test_faults_are_told_in_words(

@@ -125,7 +125,8 @@ _CONTENTS: dict[str, dict[str, Any]] = {
 
 def install(monkeypatch: Any, engine: str) -> tuple[Any, bool]:
     """Return the adapter of an engine, over the engine itself or its stand-in, and which it is."""
-    real = find_spec(engine) is not None
+    there = sys.modules.get(engine)  # a stand-in has no spec
+    real = find_spec(engine) is not None if there is None else there.__spec__ is not None
     if not real:
         for name, contents in _CONTENTS.items():
             if not name.startswith(f"{engine}."):

@@ -27,8 +27,8 @@ Greens = set[int]
 
 
 def numpy_reference(mark: WatermarkSpec) -> Greens:
-    context = np.array([IDS[len(IDS) - mark.context_width :]])
-    seeds = hashing.siphash(KEY.siphash_key, context)
+    context = np.array(IDS[len(IDS) - mark.context_width :], np.int64)
+    seeds = hashing.siphash(KEY.siphash_key, context[np.newaxis])
     bits = hashing.mix(seeds, np.arange(VOCAB))
     return set(np.flatnonzero(bits < threshold(mark.gamma)).tolist())
 

@@ -73,6 +73,10 @@ def test_a_config_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config.write_text("spec = 'a.json'")
     with pytest.raises(FileProblem, match="unknown settings: spec"):
         Marks.from_environment()
+    for wrong in ("specs = 3", "opt_out = []", "default = true"):
+        config.write_text(wrong)
+        with pytest.raises(FileProblem, match=f"{wrong.split()[0]} in .* must be text"):
+            Marks.from_environment()
     config.write_text("specs = 'a.json'\nkeys = 'k.key'\nopt_out = true")  # beside the file
     found = Marks.from_environment()
     assert found is not None

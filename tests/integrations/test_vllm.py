@@ -2,7 +2,7 @@
 
 import gc
 import tomllib
-from collections.abc import Callable
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,10 @@ KEY = SecretKey(SECRETS["old"])
 ONE, FOUR, STEERED = spec(1), spec(4, gamma=0.25), steered(2)
 NAME = "powermark.integrations.vllm:Watermark"
 V1 = "vllm.v1.sample.logits_processor"
-Start = Callable[..., Any]
 
 
 @pytest.fixture
-def adapter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def adapter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """The module, on a server with three marks and an opt-out."""
     marks = {"one": ONE, "four": FOUR, "steered": STEERED}
     serve(monkeypatch, tmp_path, marks, default="one", opt_out="yes")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from statistics import median
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -57,15 +58,20 @@ class Endpoint:
     def stream(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the first choice of each piece of a streamed completion."""
         with self._open("completions", {**body, "stream": True}) as answer:
-            for line in answer:
-                data = line.decode().removeprefix("data:").strip()
-                if not line.startswith(b"data:") or data == "[DONE]":
-                    continue
-                piece = json.loads(data)
-                if "error" in piece:
-                    raise EngineProblem(f"the server stopped: {_words(piece)}")
-                if piece["choices"]:
-                    yield piece["choices"][0]
+            try:
+                for line in answer:
+                    data = line.decode().removeprefix("data:").strip()
+                    if not line.startswith(b"data:") or data == "[DONE]":
+                        continue
+                    piece = json.loads(data)
+                    if "error" in piece:
+                        raise EngineProblem(f"the server stopped: {_words(piece)}")
+                    if piece["choices"]:
+                        yield piece["choices"][0]
+            except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+                raise EngineProblem(
+                    f"{self.url} broke off in the middle of an answer ({error!r})."
+                ) from None
 
     def _open(self, path: str, body: dict[str, Any] | None) -> Any:
         headers = {"Content-Type": "application/json"}

@@ -116,7 +116,9 @@ def _biases(group: list[tuple[int, Text]], counts: Counts | None) -> Biases:
     h = mark.spec.context_width
     found = [text.context(h) for _, text in group]
     whole = np.array([len(context) == h for context in found])
-    contexts = np.array([c if len(c) == h else [0] * h for c in found], np.int64).reshape(-1, h)
+    contexts = np.array([c if len(c) == h else [0] * h for c in found], np.int64).reshape(
+        len(group), h
+    )
     refuse_placeholders(contexts)
     if counts is None:
         deltas: NDArray[np.floating] = np.full(len(group), mark.spec.delta)

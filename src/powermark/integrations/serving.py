@@ -209,6 +209,9 @@ def _read_config(path: Path) -> dict[str, Any]:
             f"{str(path)!r} has unknown settings: {', '.join(sorted(unknown))}.",
             hint=f"settings are {', '.join(_SETTINGS)}.",
         )
+    for name, value in found.items():
+        if not isinstance(value, str | bool) or (name != "opt_out" and value in (True, False)):
+            raise FileProblem(f"{name} in {str(path)!r} must be text; got {value!r}.")
     return {
         name: path.parent / value if name in ("specs", "keys") else value
         for name, value in found.items()
