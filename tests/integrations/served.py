@@ -24,7 +24,7 @@ TOKENIZER = Tokens(VOCAB)
 
 
 def spec(h: int, gamma: float = 0.5, **changes: Any) -> WatermarkSpec:
-    fields = {"delta": 2.0, "tokenizer_digest": digest_of(TOKENIZER)}
+    fields: dict[str, Any] = {"delta": 2.0, "tokenizer_digest": digest_of(TOKENIZER)}
     return WatermarkSpec(gamma=gamma, context_width=h, vocab_size=VOCAB, **fields | changes)
 
 

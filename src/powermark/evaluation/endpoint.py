@@ -180,7 +180,8 @@ def _text(
     endpoint: Endpoint, body: dict[str, Any], on_text: Callable[[], object]
 ) -> tuple[str, list[int] | None]:
     """Return one answer's text and, where the server tells them, its ids."""
-    text, ids = "", []
+    text = ""
+    ids: list[int] = []
     for piece in endpoint.stream(body):
         text += piece.get("text") or ""
         ids += piece.get("token_ids") or []

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from powermark.checks import Array
 from powermark.errors import EngineProblem
 from powermark.integrations.serving import Mark
 from powermark.watermark.tracker import Counts, Ids
@@ -121,7 +122,7 @@ def _biases(group: list[tuple[int, Text]], counts: Counts | None) -> Biases:
     )
     refuse_placeholders(contexts)
     if counts is None:
-        deltas: NDArray[np.floating] = np.full(len(group), mark.spec.delta)
+        deltas: Array = np.full(len(group), mark.spec.delta)
     else:
         texts = [text for _, text in group]
         _count(texts, counts, h)

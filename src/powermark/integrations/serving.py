@@ -112,7 +112,8 @@ class Marks:
 
     def fitted(self, tokenizer: Any, width: int | None = None) -> Self:
         """Return the marks for a model; refuses one with another tokenizer or too few logits."""
-        digest, fit = digest_of(tokenizer), {}
+        digest = digest_of(tokenizer)
+        fit: dict[str, Mark] = {}
         for name, mark in self.by_name.items():
             mark.spec.check_tokenizer(digest, len(tokenizer))
             if width is not None:
