@@ -58,7 +58,7 @@ class _Request:
     def step(self) -> list[Biases]:
         """Return the bias of this step, if there is any."""
         length = len(self._request.output_ids)
-        chunk = length == 0 and getattr(self._request, "is_chunked", 0)
+        chunk = length == 0 and getattr(self._request, "is_chunked", False)
         if self._length != _NONE_YET and length != self._length + 1 and not chunk:
             raise EngineProblem(
                 f"SGLang shows {length} written tokens after {self._length}: they are stale, and "

@@ -108,6 +108,8 @@ class Tracker:
     ) -> None:
         self._about = scheme, schedule, special_ids
         self._width = scheme.context_width
+        self._seen: Ids
+        self._counts: Counts
         self._forget(0)
 
     @property
@@ -136,7 +138,7 @@ class Tracker:
 
     def _forget(self, rows: int) -> None:
         """Begin anew."""
-        self._seen: Ids = np.zeros((rows, 0), np.int64)
+        self._seen = np.zeros((rows, 0), np.int64)
         self._counts = Counts(*self._about, rows=rows)
 
     def _goes_on(self, before: Ids) -> bool:
