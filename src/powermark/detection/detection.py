@@ -11,17 +11,17 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from powermark.calibration.design import table
 from powermark.checks import Array, open_unit
-from powermark.detection import kernels
 from powermark.detection.evalue import bets, planned_rate
+from powermark.detection.findings import VERDICTS, Evidence, Findings, Verdict
 from powermark.detection.kernels import REPEATED
-from powermark.detection.scoring import Ids, Scores, score
+from powermark.detection.scoring import Ids, Scores, score, score_flat
 from powermark.detection.statistics import (
     green_rate_interval,
     log_p_value,
@@ -41,7 +41,6 @@ from powermark.watermark.scheme import Mask
 from powermark.watermark.spec import WatermarkSpec, digest_of
 
 Kind = Literal["count", "winmax", "winmax-c", "evalue"]
-Verdict = Literal["watermarked", "no watermark found", "inconclusive"]
 ENOUGH_POWER = 0.8  # below, finding nothing means nothing
 _LONGEST_WALK = 20_000  # tokens of a simulated walk of evidence
 _FEW_REDS = 2.5  # red tokens that chance may put at the start of a marked text
@@ -170,7 +169,7 @@ class Detector:
         self._schedule = spec.schedule
         self._schemes = {name: scheme_of(spec, key) for name, key in named.items()}
         fingerprints = [k.fingerprint for k in named.values() if isinstance(k, SecretKey)]
-        self._signature = signature(
+        self.signature = signature(
             "detect",
             detector="binom" if detector == "count" else detector,
             spec=spec.digest[:12],
@@ -178,7 +177,9 @@ class Detector:
             a=self.alpha,
             normalise="yes" if normalise_text else None,
         )
-        self.power_at = lru_cache(maxsize=None)(self._power_at)  # by the number of counted tokens
+        # by the number of counted tokens
+        self.power_at = lru_cache(maxsize=None)(self._power_at)
+        self.size_at = lru_cache(maxsize=None)(self._size_at)
 
     def detect(self, text: str | ArrayLike, *, prompt: str | ArrayLike | None = None) -> Detection:
         """Return what is found in one text, or in its token ids."""
@@ -190,14 +191,14 @@ class Detector:
         """Return the detection and the colours of every token, under the key that fits best."""
         prompts = None if prompt is None else [self.ids_of(prompt)]
         batches = self._score([self.ids_of(text)], prompts)
-        found = self._report(batches)[0]
+        found = self._report(self._judge(batches))[0]
         return found, batches[found.key or ""]
 
     def detect_many(
         self, texts: Sequence[ArrayLike], *, prompts: Sequence[ArrayLike] | None = None
     ) -> list[Detection]:
         """Return what is found in each of many texts, given as token ids."""
-        return self._report(self._score(texts, prompts))
+        return self._report(self._judge(self._score(texts, prompts)))
 
     def _score(
         self, texts: Sequence[ArrayLike], prompts: Sequence[ArrayLike] | None
@@ -236,6 +237,14 @@ class Detector:
         z = test.statistic(colours).statistic
         level = self.alpha / len(self._schemes)
         return float(np.log(test.p_safe(z) if test.supports(level) else test.p_bound(z)))
+
+    def _size_at(self, n: int) -> float:
+        if self.detector != "count":
+            return self.alpha
+        tried = len(self._schemes)
+        k = critical_count(max(n, 1), self.spec.gamma, self.alpha / tried)
+        one = float(binomial_tail(max(n, 1), k, self.spec.gamma)) if n else 0.0
+        return float(-np.expm1(tried * np.log1p(-one)))
 
     def _power_at(self, n: int) -> float:
         gamma, rate, level = self.spec.gamma, self.gamma_prime, self.alpha / len(self._schemes)
@@ -278,10 +287,24 @@ class Detector:
         except (Infeasible, InvalidInput):
             return None
 
-    def _report(self, batches: dict[str, Scores]) -> list[Detection]:
+    def find(self, ids: Ids, offsets: Ids) -> Findings:
+        """Return what is found in texts that lie end to end: text i is ids[offsets[i] to [i+1]]."""
+        return self._judge(
+            {
+                name: score_flat(scheme, ids, offsets, special_ids=self._special_ids)
+                for name, scheme in self._schemes.items()
+            }
+        )
+
+    @property
+    def names(self) -> list[str | None]:
+        """The names of the keys, in order; None for one that has none."""
+        return [name or None for name in self._schemes]
+
+    def _judge(self, batches: dict[str, Scores]) -> Findings:
         """Judge every text under the key with the least p-value."""
-        names, gamma, tried = list(batches), self.spec.gamma, len(batches)
-        walks = [_walk(scores, gamma, self.gamma_prime) for scores in batches.values()]
+        gamma, tried = self.spec.gamma, len(batches)
+        walks = [Evidence.of(scores, gamma, self.gamma_prime) for scores in batches.values()]
         counted = np.array([scores.scored for scores in batches.values()])  # (keys, texts)
         greens = np.array([scores.greens for scores in batches.values()])
         log_ps = np.array(list(map(self._log_p, batches.values(), walks, greens, counted)))
@@ -289,56 +312,74 @@ class Detector:
         at = best, np.arange(best.size)
         scored, green = counted[at], greens[at]
         repeated = np.array([scores.count(REPEATED) for scores in batches.values()])[at]
-        lengths = np.diff(next(iter(batches.values())).offsets)
         log_p = np.minimum(0.0, log_ps[at] + np.log(tried))
         low, high = green_rate_interval(green, scored)
-        mid = mid_p_value(green, scored, gamma)
-        z = z_score(green, np.maximum(scored, 1), gamma)
-        share = marked_share(
-            green / np.maximum(scored, 1), gamma, max(self.gamma_prime, gamma + 1e-9)
+        rate = np.where(scored > 0, green / np.maximum(scored, 1), np.nan)
+        share = marked_share(rate, gamma, max(self.gamma_prime, gamma + 1e-9))
+        lengths, where = np.unique(scored, return_inverse=True)
+        power = np.array([self.power_at(n) for n in lengths.tolist()])[where]
+        verdict = np.where(power >= ENOUGH_POWER, 1, 2)
+        walk = Evidence(*(np.array(each)[at] for each in zip(*walks, strict=True)))
+        return Findings(
+            verdict=np.where(log_p <= np.log(self.alpha), 0, verdict).astype(np.int8),
+            log_p=log_p,
+            log_e=walk.ends - np.log(tried),
+            tokens=np.diff(next(iter(batches.values())).offsets),
+            scored=scored,
+            repeated=repeated,
+            green=green,
+            green_rate=rate,
+            green_rate_low=low,
+            green_rate_high=high,
+            z=np.where(scored > 0, z_score(green, np.maximum(scored, 1), gamma), np.nan),
+            p_mid=mid_p_value(green, scored, gamma),
+            marked_share=np.where(self.gamma_prime > gamma, share, np.nan),
+            power=power,
+            size=np.array([self.size_at(n) for n in lengths.tolist()])[where],
+            key=best,
+            walk=walk,
         )
-        found = []
-        for i, n in enumerate(scored.tolist()):
-            power = self.power_at(n)
-            verdict: Verdict = "no watermark found" if power >= ENOUGH_POWER else "inconclusive"
-            if log_p[i] <= np.log(self.alpha):
-                verdict = "watermarked"
-            walk = walks[best[i]]
-            found.append(
+
+    def _report(self, found: Findings) -> list[Detection]:
+        names = self.names
+        reports = []
+        for i, n in enumerate(found.scored.tolist()):
+            verdict, stop = VERDICTS[found.verdict[i]], int(found.walk.stops[i])
+            reports.append(
                 Detection(
                     verdict=verdict,
-                    p=float(np.exp(log_p[i])),
-                    bits=float(-log_p[i] / _LOG_2) + 0.0,
+                    p=float(np.exp(found.log_p[i])),
+                    bits=float(-found.log_p[i] / _LOG_2) + 0.0,
                     alpha=self.alpha,
                     detector=self.detector,
-                    tokens=int(lengths[i]),
+                    tokens=int(found.tokens[i]),
                     scored=n,
-                    repeated=int(repeated[i]),
-                    green=int(green[i]),
-                    green_rate=int(green[i]) / n if n else None,
-                    green_rate_low=float(low[i]),
-                    green_rate_high=float(high[i]),
-                    gamma=gamma,
+                    repeated=int(found.repeated[i]),
+                    green=int(found.green[i]),
+                    green_rate=_number(found.green_rate[i]),
+                    green_rate_low=float(found.green_rate_low[i]),
+                    green_rate_high=float(found.green_rate_high[i]),
+                    gamma=self.spec.gamma,
                     gamma_prime=self.gamma_prime,
-                    z=float(z[i]) if n else None,
-                    p_mid=float(mid[i]),
-                    marked_share=float(share[i]) if n and self.gamma_prime > gamma else None,
-                    power=power,
+                    z=_number(found.z[i]),
+                    p_mid=float(found.p_mid[i]),
+                    marked_share=_number(found.marked_share[i]),
+                    power=float(found.power[i]),
                     tokens_needed=self.tokens_needed,
-                    span_start=int(walk.starts[i]) if walk.stops[i] else None,
-                    span_stop=int(walk.stops[i]) or None,
-                    key=names[best[i]] or None,
-                    keys_tried=tried,
-                    warnings=self._warnings(verdict, n, repeated[i] / max(lengths[i], 1), walk, i),
-                    signature=self._signature,
+                    span_start=int(found.walk.starts[i]) if stop else None,
+                    span_stop=stop or None,
+                    key=names[found.key[i]],
+                    keys_tried=len(names),
+                    warnings=self._warnings(verdict, found, i),
+                    signature=self.signature,
                 )
             )
-        return found
+        return reports
 
-    def _warnings(
-        self, verdict: Verdict, n: int, repeated: float, walk: Evidence, i: int
-    ) -> tuple[str, ...]:
+    def _warnings(self, verdict: Verdict, found: Findings, i: int) -> tuple[str, ...]:
         """Say what a reader of the verdict must know."""
+        n, walk = int(found.scored[i]), found.walk
+        repeated = found.repeated[i] / max(found.tokens[i], 1)
         notes = []
         if verdict == "inconclusive":
             needed = self.tokens_needed
@@ -365,17 +406,5 @@ class Detector:
         return bool(reds > _FEW_REDS)
 
 
-class Evidence(NamedTuple):
-    """What :func:`powermark.detection.kernels.evidence` returns: one entry per text."""
-
-    ends: Array
-    highest: Array
-    lowest: Array
-    lowest_at: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-
-
-def _walk(scores: Scores, gamma: float, rate: float) -> Evidence:
-    up, down = bets(gamma, rate) if rate > gamma else (0.0, 0.0)
-    return Evidence(*kernels.evidence(scores.state, scores.green, scores.offsets, up, down))
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

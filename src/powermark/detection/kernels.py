@@ -10,7 +10,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def states(ids, present, offsets, prompts, h, special):
     """Say of each token whether it can be scored; repeats are found later.
 
@@ -50,7 +50,7 @@ def _is_new(stamps, kept_seeds, kept_tokens, stamp, seed, token):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def mark_repeats(found, positions, offsets, seeds, tokens):
     """Turn SCORED into REPEATED where a text has drawn the same (seed, token) before.
 
@@ -70,7 +70,7 @@ def mark_repeats(found, positions, offsets, seeds, tokens):
             found[positions[i]] = REPEATED
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def evidence(found, green, offsets, up, down):
     """Walk each text's log evidence, ``up`` at a green token that counts and ``down`` at a red one.
 

@@ -92,7 +92,7 @@ def _write_row(logits, out, low, high, delta, threshold):
         out[token] = logits[token] + (delta if green else np.float32(0.0))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def siphash(k0, k1, contexts):
     """SipHash-2-4 of each row of ids; (rows, h) int64 -> (rows,) uint64, empty if one is no id."""
     seeds, ids = np.empty(contexts.shape[0], np.uint64), np.empty(contexts.shape[1], np.uint32)
@@ -105,7 +105,7 @@ def siphash(k0, k1, contexts):
     return seeds
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def are_green(seeds, tokens, threshold):
     """Whether each token is green after its context; (rows,), (rows,) -> (rows,) bool."""
     green = np.empty(tokens.shape[0], np.bool_)
