@@ -60,6 +60,15 @@ def write_file(path: str | Path, content: bytes) -> None:
         ) from None
 
 
+def lock(file: int) -> None:
+    """Keep other processes out of an open file, where the system can; they get BlockingIOError."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def _holds_key(path: Path) -> bool:
     try:
         with path.open("rb") as stream:

@@ -127,7 +127,7 @@ def score(
 def score_flat(
     scheme: Scheme, ids: Ids, offsets: Ids, *, special_ids: Collection[int] = ()
 ) -> Scores:
-    """As :func:`score` for texts that lie end to end already; text i is ids[offsets[i] to [i+1]]."""
+    """As :func:`score`, for texts that lie end to end: text i is ids[offsets[i] to [i+1]]."""
     no_prompts = np.zeros(offsets.size - 1, np.int64)
     return _score(scheme, ids, np.ones(ids.size, bool), offsets, no_prompts, special_ids)
 

@@ -6,11 +6,16 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from powermark.errors import InvalidInput, MissingExtra
 
 Spans = list[tuple[int, int]]
+Ids = NDArray[np.int64]
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff\u00ad"))  # zero-width space and the like
 _COMPARED = 1_000  # ids that are matched one by one
@@ -31,6 +36,18 @@ def valid(text: str, name: str = "the text") -> str:
 def token_ids_of(tokenizer: Any, text: str) -> list[int]:
     """Return a text's ids without special tokens."""
     return list(tokenizer.encode(text, add_special_tokens=False))
+
+
+def flat_ids(tokenizer: Any, texts: Sequence[str]) -> tuple[Ids, Ids]:
+    """Return the ids of many texts end to end, and where each begins; in one call where it can."""
+    if hasattr(tokenizer, "encode_many"):
+        rows = tokenizer.encode_many(texts)
+    elif getattr(tokenizer, "is_fast", False) and texts:
+        rows = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+    else:
+        rows = [token_ids_of(tokenizer, text) for text in texts]
+    offsets = np.cumsum([0, *map(len, rows)])
+    return np.fromiter(chain.from_iterable(rows), np.int64, offsets[-1]), offsets
 
 
 def tokenise(tokenizer: Any, text: str) -> tuple[list[int], Spans | None]:

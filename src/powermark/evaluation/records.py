@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from powermark.errors import FileProblem
+from powermark.files import lock
 
 
 class Records:
@@ -26,7 +27,7 @@ class Records:
     def __enter__(self) -> Self:
         try:
             self._stream = self._path.open("a+b")
-            _lock(self._stream.fileno())
+            lock(self._stream.fileno())
         except BlockingIOError:
             self._stream.close()
             raise FileProblem(f"another process is writing to {str(self._path)!r}.") from None
@@ -88,12 +89,3 @@ class Records:
             return (found["index"], found["signature"]) == (index, self._signature)
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
-
-
-def _lock(file: int) -> None:
-    """Keep other processes out, where the system can."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

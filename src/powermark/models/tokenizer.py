@@ -37,6 +37,11 @@ class FileTokenizer:
         found = self._inner.encode_batch_fast([text], add_special_tokens=add_special_tokens)
         return list(found[0].ids)
 
+    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many texts."""
+        found = self._inner.encode_batch_fast(texts, add_special_tokens=False)
+        return [one.ids for one in found]
+
     def encode_with_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Return a text's ids and the characters of each."""
         found = self._inner.encode(text, add_special_tokens=False)

@@ -11,7 +11,7 @@ from powermark.errors import InvalidInput
 from powermark.watermark import kernels
 from powermark.watermark.compat import Compat
 from powermark.watermark.greenlist import Pm1
-from powermark.watermark.keys import HashKey, SecretKey, load_hash_key, load_key
+from powermark.watermark.keys import HashKey, SecretKey, load_hash_key, load_key, load_ring
 from powermark.watermark.scheme import Logits, Scheme
 from powermark.watermark.spec import Place, WatermarkSpec
 from powermark.watermark.threads import over_rows
@@ -22,6 +22,18 @@ def load_key_for(spec: WatermarkSpec, path: str | Path | None = None) -> SecretK
     key = load_key(path) if spec.scheme == "pm1" else load_hash_key(path)
     spec.check_key(key)
     return key
+
+
+def load_keys_for(
+    spec: WatermarkSpec, path: str | Path | None = None, folder: str | Path | None = None
+) -> SecretKey | HashKey | dict[str, SecretKey]:
+    """Return the spec's key, or of a folder of keys the one it is tied to, or all of them."""
+    if folder is None:
+        return load_key_for(spec, path)
+    if path is not None:
+        raise InvalidInput("give either --key or --keys.")
+    ring = load_ring(folder)
+    return {n: k for n, k in ring.items() if k.fingerprint == spec.key_fingerprint} or ring
 
 
 def scheme_of(spec: WatermarkSpec, key: SecretKey | HashKey) -> Scheme:

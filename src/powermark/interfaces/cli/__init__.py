@@ -23,6 +23,7 @@ from powermark.interfaces.cli import (
     power,
     profile,
     reproduce,
+    scan,
     spec,
     verify,
 )
@@ -45,6 +46,7 @@ app.add_typer(key.app, name="key")
 app.add_typer(spec.app, name="spec")
 app.command("generate", epilog=generate.EXAMPLES)(generate.generate_command)
 app.command("detect", epilog=detect.EXAMPLES)(detect.detect_command)
+app.command("scan", epilog=scan.EXAMPLES)(scan.scan_command)
 app.command("verify", epilog=verify.EXAMPLES)(verify.verify_command)
 app.command("audit", epilog=audit.EXAMPLES)(audit.audit_command)
 app.command("greenlist", epilog=greenlist.EXAMPLES)(greenlist.greenlist_command)

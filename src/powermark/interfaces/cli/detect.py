@@ -66,6 +66,7 @@ def detect_command(
 ) -> None:
     """Look for a mark and say how sure that is. Exit code 2 where a text could not be read."""
     from powermark.detection.detection import Detector
+    from powermark.watermark.embed import load_keys_for
     from powermark.watermark.spec import WatermarkSpec
 
     sources = paths or [Path("-")]
@@ -77,7 +78,7 @@ def detect_command(
     if stream and (paths or html or tokens or prompt is not None or detector != "count"):
         raise InvalidInput("--stream reads stdin and takes no files, prompt, detector or report.")
     mark = WatermarkSpec.load(spec)
-    ring = _keys(mark, key, keys)
+    ring = load_keys_for(mark, key, keys)
     reads_ids = ids or field == "token_ids"
     texts_too = not reads_ids or prompt is not None or prompt_field in ("prompt", "text")
     tokenizer = None
@@ -119,20 +120,6 @@ def detect_command(
         raise typer.Exit(2)
     if exit_code and not marked:
         raise typer.Exit(1)
-
-
-def _keys(mark: WatermarkSpec, key: Path | None, keys: Path | None) -> Any:
-    """Return the key, or all keys of a folder that the spec goes with."""
-    from powermark.watermark.embed import load_key_for
-    from powermark.watermark.keys import load_ring
-
-    if keys is None:
-        return load_key_for(mark, key)
-    if key is not None:
-        raise InvalidInput("give either --key or --keys.")
-    ring = load_ring(keys)
-    tied = {n: k for n, k in ring.items() if k.fingerprint == mark.key_fingerprint}
-    return tied or ring
 
 
 def load_named_tokenizer(model: str | None) -> Any:

@@ -1,0 +1,211 @@
+"""Every format gives the same documents, and what is none is named."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from powermark.corpus import readers
+from powermark.corpus.readers import Batch, Reject, Wanted, read
+from powermark.corpus.sources import find_sources, units
+from powermark.errors import FileProblem, InvalidInput, MissingExtra
+
+WANTED = Wanted()
+TEXTS = ["one two", "", "drei — vier", 'a "quoted", line\nand another']
+
+
+def rows(paths: list[str], wanted: Wanted = WANTED, kind: str | None = None) -> list[Batch]:
+    return list(read(find_sources(paths, kind), wanted))
+
+
+def contents(batches: list[Batch]) -> list[object]:
+    return [value for batch in batches for value in batch.content.to_pylist()]
+
+
+def rejects(batches: list[Batch]) -> list[Reject]:
+    return [reject for batch in batches for reject in batch.rejects]
+
+
+def lines(values: list[object], field: str = "text") -> bytes:
+    return "".join(
+        json.dumps({field: value, "n": i}) + "\n" for i, value in enumerate(values)
+    ).encode()
+
+
+def test_every_format_gives_the_same_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(TEXTS))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines(TEXTS)))
+    with pa.CompressedOutputStream(str(tmp_path / "c.ndjson.zst"), "zstd") as stream:
+        stream.write(lines(TEXTS))
+    pq.write_table(pa.table({"text": TEXTS, "n": range(4)}), tmp_path / "d.parquet")
+    with (tmp_path / "e.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["n", "text"], *([i, text] for i, text in enumerate(TEXTS))])
+    for name in ("a.jsonl", "b.jsonl.gz", "c.ndjson.zst", "d.parquet", "e.csv"):
+        path = str(tmp_path / name)
+        found = rows([path])
+        assert contents(found) == TEXTS, name
+        assert [i for b in found for i in b.ids.to_pylist()] == [f"{path}:{i}" for i in range(1, 5)]
+        named = rows([path], Wanted(id_field="n"))
+        assert [i for batch in named for i in batch.ids.to_pylist()] == ["0", "1", "2", "3"]
+    folder = rows([str(tmp_path)])
+    assert contents(folder) == TEXTS * 5
+    assert contents(rows([str(tmp_path / "*.jsonl*")])) == TEXTS * 2
+
+
+def test_text_files_are_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone two\r\n")
+    (tmp_path / "b.md").write_bytes(b"caf\xe9")
+    (tmp_path / "c.txt").write_bytes(b"a\0b")
+    (tmp_path / "d.txt").write_bytes("ä".encode() * 30)
+    (tmp_path / "other.bin").write_bytes(b"x")
+    found = rows([str(tmp_path)], Wanted(longest=20))
+    assert contents(found) == ["one two"]
+    assert [reason for _, reason, _ in rejects(found)] == [
+        "not UTF-8",
+        "binary, not text",
+        "too long: more than 20 characters or token ids",
+    ]
+    (tmp_path / "d.txt").write_bytes(b"x" + "ä".encode() * 60)  # cut in the middle of a character
+    assert "too long" in rejects(rows([str(tmp_path / "d.txt")], Wanted(longest=20)))[0].reason
+
+
+def test_standard_input_and_urls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Stdin:
+        buffer = io.BytesIO(lines(TEXTS))
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    assert contents(rows(["-"])) == TEXTS
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/corpus/a.jsonl", lines(TEXTS))
+    memory.pipe_file("/corpus/b.txt", b"one")
+    assert contents(rows(["memory://corpus"])) == [*TEXTS, "one"]
+    assert contents(rows(["memory://corpus/*.txt"])) == ["one"]
+    assert contents(rows(["memory://corpus/b.txt"])) == ["one"]
+    odd = tmp_path / "odd"
+    odd.write_bytes(b"one")
+    assert contents(rows([str(odd)], kind="text")) == ["one"]
+    memory.rm("/corpus", recursive=True)
+
+
+def test_what_is_not_found_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"cannot read 'nowhere\.jsonl'"):
+        find_sources(["nowhere.jsonl"])
+    with pytest.raises(InvalidInput, match="no documents in"):
+        find_sources([str(tmp_path)])
+    (tmp_path / "odd").write_bytes(b"")
+    with pytest.raises(InvalidInput, match="how is"):
+        find_sources([str(tmp_path / "odd")])
+    with pytest.raises(InvalidInput, match="input format must be one of"):
+        find_sources(["-"], "xml")
+    with pytest.raises(MissingExtra, match="needs a package"):
+        find_sources(["dropbox://corpus/a.jsonl"])
+
+
+def test_bad_rows_are_rejected_with_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    good = lines(["one", [1, 2], [], "two"])
+    bad = [
+        b"{broken",
+        b"[1]",
+        b'{"other": 1}',
+        b'{"text": null}',
+        b'{"text": 7}',
+        b'{"text": [1, "a"]}',
+        b'{"text": [[1], [2]]}',
+        b'{"text": [1.5]}',
+        b'{"text": "\\ud800"}',
+        b'{"text": "caf\xe9"}',
+        b'{"text": "' + b"x" * 99 + b'"}',
+        b'{"text": "' + b"x" * 200_000 + b'"}',
+        b'{"text": "' + b"x" * 70_000,
+        b"",
+    ]
+    path.write_bytes(good + b"\n".join(bad))
+    found = rows([str(path)], Wanted(longest=50))
+    assert contents(found) == ["one", [1, 2], [], "two"]
+    assert [batch.content.type for batch in found[:3]] == [readers.TEXT, readers.IDS, readers.TEXT]
+    problems = rejects(found)
+    assert [int(place.rpartition(":")[2]) for place, _, _ in problems] == list(range(5, 18))
+    words = ["not JSON", "no field", "no field", "null", *["neither"] * 4, "not Unicode"]
+    words += ["not UTF-8", "too long", "too long", "too long"]
+    assert all(word in reject.reason for word, reject in zip(words, problems, strict=True))
+
+
+def test_bad_rows_of_a_table(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    raw = pa.array([b"one", b"caf\xe9", None, b"x" * 99, b"two"])
+    pq.write_table(pa.table({"text": raw, "id": ["a", None, "c", "d", "e"]}), path)
+    found = rows([path], Wanted(id_field="id", longest=50))
+    assert contents(found) == ["one", "two"]
+    assert found[0].ids.to_pylist() == ["a", "e"]
+    assert [reason[:8] for _, reason, _ in rejects(found)] == ["not UTF-", "'text' i", "too long"]
+    assert rejects(found)[0].place == f"{path}:2"
+    ids = pa.array([[1, 2], [3, None], None, [], [4] * 60], pa.list_(pa.int32()))
+    pq.write_table(pa.table({"text": ids}), path)
+    found = rows([path], Wanted(longest=50))
+    assert contents(found) == [[1, 2], []]
+    assert ["a null among" in reason for _, reason, _ in rejects(found)] == [True, False, False]
+    pq.write_table(pa.table({"text": pa.array(["a", "b", "a"]).dictionary_encode()}), path)
+    assert contents(rows([path])) == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [({"text": [1.5]}, "'text' holds double"), ({"a": ["x"]}, "no column 'text'; there is a"),
+     ({"text": [["x"]]}, "neither text nor token ids")],
+)  # fmt: skip
+def test_a_table_without_texts_is_a_rejected_file(
+    tmp_path: Path, column: dict[str, list[object]], words: str
+) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table(column), path)
+    (problem,) = rejects(rows([path]))
+    assert problem.whole
+    assert words in problem.reason
+
+
+def test_files_that_break_off(tmp_path: Path) -> None:
+    whole = gzip.compress(
+        lines([f"text {i} {np.random.default_rng(i).random()}" for i in range(900)])
+    )
+    (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 or not")
+    (tmp_path / "c.csv").write_bytes(b"")
+    (tmp_path / "d.csv").write_bytes(b'text,n\none,1\n\ntwo\n"caf\xe9",2\nthree,3\n')
+    (tmp_path / "e.csv").write_bytes(b'text\n"' + b"x" * 200_000)
+    (tmp_path / "f.csv").write_bytes(b"a,b\n1,2\n")
+    (tmp_path / "g.jsonl").write_bytes(b'{"a": 1}\n' * 600)
+    found = rows([str(tmp_path)], Wanted(longest=500))
+    assert contents(found)[-2:] == ["one", "three"]
+    problems = {place.rpartition("/")[2]: why for place, why, whole in rejects(found) if whole}
+    assert set(problems) == {"a.jsonl.gz", "b.parquet", "e.csv", "f.csv", "g.jsonl"}
+    assert "no column 'text'; there is a, b" in problems["f.csv"]
+    single = {place.rpartition("/")[2]: why for place, why, whole in rejects(found) if not whole}
+    assert single["d.csv:3"] == "1 columns in place of 2"
+    assert single["d.csv:4"] == "not Unicode text"
+
+
+def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "WEIGHT", 10)
+    texts = ["12345", "123456", "1234", "123456789012", "1"]
+    (tmp_path / "a.jsonl").write_bytes(lines(texts))  # type: ignore[arg-type]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "b.parquet")
+    for name in ("a.jsonl", "b.parquet"):
+        found = rows([str(tmp_path / name)])
+        assert contents(found) == texts
+        assert max(len(batch.ids) for batch in found) <= 2
+        assert len(found) >= 3
+
+
+def test_small_files_are_worked_through_together(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_bytes(b"x")
+    assert [len(unit) for unit in units(find_sources([str(tmp_path)]))] == [3]

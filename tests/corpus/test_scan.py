@@ -1,0 +1,237 @@
+"""Whole scans: the same rows whatever happens on the way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+
+from powermark.corpus import local, readers, sources
+from powermark.corpus.output import Output
+from powermark.corpus.scan import scan
+from powermark.corpus.sources import find_sources
+from powermark.errors import FileProblem, InvalidInput
+from tests.corpus.conftest import World, documents, text_of, write_jsonl
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make batches of 4 documents and partitions of 2 batches, one portion a file."""
+    monkeypatch.setattr(readers, "ROWS", 4)
+    monkeypatch.setattr(local, "PART", 2)
+    monkeypatch.setattr(sources, "_UNIT_BYTES", 1)
+
+
+@pytest.fixture
+def corpus(world: World, tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    texts = [text_of(ids) for ids in documents(world, 30, marked=4)]
+    write_jsonl(folder / "a.jsonl", texts[:20])
+    write_jsonl(folder / "b.jsonl", texts[20:])
+    with (folder / "b.jsonl").open("a") as file:
+        file.write("{broken\n")
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def run(world: World, corpus: Path, output: Output, **given: object) -> dict[str, object]:
+    found = find_sources([str(corpus)])
+    return scan(found, world.recipe(), output, workers=2, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_scan_and_every_way_to_interrupt_it(
+    world: World, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    seen = []
+    whole = run(world, corpus, Output(str(tmp_path / "whole"), form), on_batch=seen.append)
+    assert sum(batch.documents for batch in seen) == 30
+    wanted = files(tmp_path / "whole")
+    assert sorted(name for name in wanted if name.startswith("part")) == [
+        *(f"part-00000-0000{k}.{form}" for k in range(3)),
+        *(f"part-00001-0000{k}.{form}" for k in range(2)),
+    ]
+    (mark,) = whole["marks"]  # type: ignore[misc]
+    assert mark["documents"] == 30
+    assert mark["verdicts"]["watermarked"] >= 4
+    assert mark["bh_calls"] >= mark["holm_calls"] >= 3
+    assert (whole["rejects"], whole["files_not_read"]) == (1, 0)
+    rows = [
+        row for table in Output(str(tmp_path / "whole"), form).tables() for row in table.to_pylist()
+    ]
+    assert [row["id"].rpartition("/")[2] for row in rows[:20]] == [
+        f"a.jsonl:{i}" for i in range(1, 21)
+    ]
+    real = Output.write
+    for allowed in range(1, len(wanted)):
+        place = tmp_path / f"cut-{allowed}"
+        left = [allowed]
+
+        def failing(self: Output, name: str, content: bytes, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                (Path(self.place) / f".{name}.half").write_bytes(content[:9])
+                raise KeyboardInterrupt
+            real(self, name, content)
+
+        monkeypatch.setattr(Output, "write", failing)
+        with pytest.raises(KeyboardInterrupt):
+            run(world, corpus, Output(str(place), form))
+        monkeypatch.setattr(Output, "write", real)
+        assert run(world, corpus, Output(str(place), form)) == whole
+        assert files(place) == wanted
+    again = run(world, corpus, Output(str(tmp_path / "whole"), form))
+    assert again == whole
+    assert files(tmp_path / "whole") == wanted
+
+
+_CHILD = """
+import sys, time
+from powermark.corpus import local, readers
+from powermark.interfaces.cli import main
+readers.ROWS, local.PART = 4, 2
+real = local.Output.write_part
+def slow(self, *given):
+    print("part", flush=True)
+    real(self, *given)
+    time.sleep(0.05)
+local.Output.write_part = slow
+main(sys.argv[1:])
+"""
+
+
+def test_kill_and_resume(world: World, corpus: Path, tmp_path: Path) -> None:
+    """Killed for good in the middle, then run again: the same bytes as undisturbed."""
+    common = ["scan", "--spec", str(world.folder / "s.json"), "--key", world.key, "--model"]
+    common += [str(world.folder / "model"), str(corpus), "--workers", "2", "--json", "-o"]
+
+    def start(place: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", _CHILD, *common, str(tmp_path / place)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    killed = start("killed")
+    assert killed.stdout is not None
+    killed.stdout.readline()
+    time.sleep(0.03)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert "summary.json" not in files(tmp_path / "killed")
+    for place in ("killed", "whole"):
+        done = start(place)
+        answer = done.communicate()[0]
+        assert done.returncode == 0
+        assert b'"documents": 30' in answer
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
+
+
+def test_output_to_a_store(world: World, corpus: Path, tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    run(world, corpus, Output("memory://out"))
+    whole = run(world, corpus, Output("memory://out/"))
+    assert run(world, corpus, Output(str(tmp_path / "out"))) == whole
+    stored = {name.rpartition("/")[2]: memory.cat_file(name) for name in memory.find("/out")}
+    assert stored == files(tmp_path / "out")
+    memory.rm("/out", recursive=True)
+
+
+def test_another_job_is_left_alone(world: World, corpus: Path, tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out"))
+    run(world, corpus, output)
+    with (corpus / "a.jsonl").open("a") as file:
+        file.write('{"text": "w1"}\n')
+    with pytest.raises(FileProblem, match="another scan, or its input has changed"):
+        run(world, corpus, output)
+    with pytest.raises(FileProblem, match="is not empty and holds no scan"):
+        run(world, corpus, Output(str(corpus)))
+    with (
+        Output(str(tmp_path / "busy")).opened({}),
+        pytest.raises(FileProblem, match="another process is writing"),
+    ):
+        run(world, corpus, Output(str(tmp_path / "busy")))
+    with pytest.raises(InvalidInput, match="output format must be one of"):
+        Output("out", "xml")
+
+
+def test_a_full_disk_and_no_documents(
+    world: World, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    write_jsonl(empty / "a.jsonl", [])
+    with pytest.raises(FileProblem, match=r"the corpus has no document\.$"):
+        run(world, empty, Output(str(tmp_path / "none")))
+    (empty / "b.jsonl").write_text('{"body": "x"}\n')
+    with pytest.raises(FileProblem, match=r"b.jsonl:1: no field 'text'"):
+        run(world, empty, Output(str(tmp_path / "wrong")))
+
+    def full(path: Path, content: bytes) -> None:
+        if Path(path).name.startswith("part"):
+            raise FileProblem("cannot write 'part': No space left on device.")
+        Path(path).write_bytes(content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("powermark.corpus.output.write_file", full)
+        with pytest.raises(FileProblem, match="No space left"):
+            run(world, corpus, Output(str(tmp_path / "out")))
+    run(world, corpus, Output(str(tmp_path / "out")))
+    assert pq.read_table(tmp_path / "out" / "part-00000-00000.parquet").num_rows == 30
+
+
+def test_what_is_refused(world: World, corpus: Path, tmp_path: Path) -> None:
+    output = Output(str(tmp_path / "out"))
+    with pytest.raises(InvalidInput, match="engine must be one of"):
+        run(world, corpus, output, engine="dask")
+    with pytest.raises(InvalidInput, match="workers must be 1 or more"):
+        scan(find_sources([str(corpus)]), world.recipe(), output, workers=0)
+    with pytest.raises(InvalidInput, match="standard input can be scanned once"):
+        scan(find_sources(["-"]), world.recipe(), output, engine="ray")
+
+
+def test_the_command(
+    world: World, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from powermark.interfaces.cli import main
+
+    common = ["scan", "--spec", str(world.folder / "s.json"), "--key", world.key]
+    model = ["--model", str(world.folder / "model")]
+
+    def call(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as stop:
+            main([*common, *arguments])
+        return int(stop.value.code or 0)
+
+    plot = tmp_path / "p.svg"
+    assert call(*model, str(corpus), "-o", str(tmp_path / "a"), "--plot", str(plot)) == 0
+    shown = capsys.readouterr()
+    assert "share" in shown.out
+    assert "bh_calls" in shown.out
+    assert "documents and" in shown.err
+    assert plot.read_bytes().startswith(b"<?xml")
+    again = [*model, str(corpus), "-o", str(tmp_path / "a"), "--json"]
+    assert call(*again) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["this_run"]["documents"] == 0  # all was done before
+    assert answer["marks"][0]["documents"] == 30
+
+    (corpus / "c.csv").write_text("a,b\n1,2\n")
+    assert call(*model, str(corpus), "-o", str(tmp_path / "b")) == 2
+    assert "1 files could not be read" in capsys.readouterr().err
+    assert call(str(corpus / "a.jsonl"), "-o", str(tmp_path / "c"), "--ids") == 2
+    assert "text, where token ids are read" in capsys.readouterr().err
+    assert call(str(corpus), "-o", str(tmp_path / "d"), "--longest", "0", *model) == 2
+    assert "--longest must be 1 or more" in capsys.readouterr().err
+    short = tmp_path / "short.jsonl"
+    write_jsonl(short, ["w1 w2 w3"])
+    assert call(*model, str(short), "-o", str(tmp_path / "e"), "--windows-above", "50") == 0
+    assert "too short to tell" in capsys.readouterr().out

@@ -1,0 +1,157 @@
+"""A batch gives row for row what the detector says of each text alone."""
+
+import dataclasses
+import math
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from powermark.corpus.readers import IDS, TEXT, Batch
+from powermark.corpus.scanner import SCHEMA, Scanner
+from powermark.detection.detection import Detector
+from powermark.detection.text import flat_ids
+from powermark.errors import InvalidInput
+from powermark.watermark.keys import SecretKey
+from tests.corpus.conftest import KEY, World, documents, save_key, text_of
+from tests.integrations.known_model import Letters
+
+
+def batch(contents: list[list[int]] | list[str], kind: pa.DataType = IDS) -> Batch:
+    return Batch(
+        pa.array([f"d{i}" for i in range(len(contents))], TEXT), pa.array(contents, kind), []
+    )
+
+
+def assert_equal_rows(table: pa.Table, detector: Detector, texts: list[list[int]]) -> None:
+    rows = table.to_pylist()
+    assert len(rows) == len(texts)
+    for i, (row, text) in enumerate(zip(rows, texts, strict=True)):
+        found = detector.detect(text).to_dict()
+        assert row["id"] == f"d{i}"
+        assert row["spec"] == detector.spec.digest[:12]
+        assert set(row) - set(found) == {"id", "spec", "log_e", "size"}
+        for name in set(row) & set(found):
+            assert row[name] == found[name], name
+
+
+@pytest.mark.parametrize("detector", ["count", "evalue", "winmax-c"])
+def test_rows_are_what_the_detector_says(world: World, detector: str) -> None:
+    texts = [[], [7], *documents(world, 30 if detector == "count" else 5)]
+    texts[4] = texts[4][:10] * 8  # repeats
+    recipe = world.recipe(detector=detector)
+    look = Detector(world.spec, KEY, tokenizer=world.tokenizer, detector=detector)  # type: ignore[arg-type]
+    scanned = recipe.scanner().scan(batch(texts))
+    assert scanned.table.schema == SCHEMA
+    assert_equal_rows(scanned.table, look, texts)
+    as_text = recipe.scanner().scan(batch([text_of(ids) for ids in texts], TEXT))
+    assert as_text.table == scanned.table
+    assert (scanned.documents, scanned.tokens) == (len(texts), sum(map(len, texts)))
+
+
+def test_evidence_and_size(world: World) -> None:
+    texts = documents(world, 6)
+    rows = world.recipe().scanner().scan(batch(texts)).table.to_pylist()
+    gamma, rate = world.spec.gamma, (world.spec.design or {})["gamma_prime"]
+    for row in rows:
+        reds = row["scored"] - row["green"]
+        e = row["green"] * math.log(rate / gamma) + reds * math.log((1 - rate) / (1 - gamma))
+        assert row["log_e"] == pytest.approx(e)
+        assert 0.0 < row["size"] <= 0.01
+    assert rows[0]["verdict"] == "watermarked"
+
+
+def test_several_marks_are_one_tokenisation(world: World) -> None:
+    other = dataclasses.replace(world.spec, gamma=0.5, delta=2.0, design=None)
+    texts = documents(world, 8)
+    scanner = world.recipe(specs=(world.spec, other), alpha=0.02).scanner()
+    table = scanner.scan(batch(texts)).table
+    assert table["id"].to_pylist() == [f"d{i // 2}" for i in range(16)]
+    for first, spec in enumerate((world.spec, other)):
+        rows = table.take(pa.array(np.arange(first, 16, 2)))
+        look = Detector(spec, KEY, tokenizer=world.tokenizer, alpha=0.02)
+        assert_equal_rows(rows, look, texts)
+
+
+def test_a_ring_of_keys(world: World) -> None:
+    folder = world.folder / "ring"
+    folder.mkdir()
+    ring = {name: SecretKey(bytes([i]) * 32) for i, name in enumerate("ab")}
+    for i, name in enumerate(ring):
+        save_key(bytes([i]) * 32, folder / f"{name}.key")
+    recipe = world.recipe(keys=(None,), key_folder=str(folder))
+    texts = documents(world, 5)
+    look = Detector(world.spec, ring, tokenizer=world.tokenizer)
+    table = recipe.scanner().scan(batch(texts)).table
+    assert_equal_rows(table, look, texts)
+    assert set(table["key"].to_pylist()) <= {"a", "b"}
+    assert all(0.0 < size <= 0.01 for size in table["size"].to_pylist())
+
+
+def test_long_documents_have_a_detector_of_their_own(world: World) -> None:
+    texts = [list(range(150)), list(range(30)), list(range(100, 260))]
+    scanner = world.recipe(detector="winmax-c", windows_above=100).scanner()
+    table = scanner.scan(batch(texts)).table
+    assert table["detector"].to_pylist() == ["winmax-c", "count", "winmax-c"]
+    (mark,) = scanner.marks
+    assert mark.long is not None
+    rows = table.to_pylist()
+    for row, look, text in zip(rows, (mark.long, mark.detector, mark.long), texts, strict=True):
+        assert row["p"] == look.detect(text).p
+
+
+def test_foreign_ids_and_texts_without_a_tokenizer_are_rejected(world: World) -> None:
+    scanner = world.recipe(model=None).scanner()
+    scanned = scanner.scan(batch([[1, 2, 3], [1, 500], [-1], [4, 5, 6]]))
+    assert scanned.table["id"].to_pylist() == ["d0", "d3"]
+    assert [place for place, _, _ in scanned.rejects] == ["d1", "d2"]
+    assert "not between 0 and 499" in scanned.rejects[0].reason
+    texts = scanner.scan(batch(["a", "b"], TEXT))
+    assert texts.table.num_rows == 0
+    assert len(texts.rejects) == 2
+    empty = scanner.scan(batch([]))
+    assert empty.table.schema == SCHEMA
+
+
+def test_normalised_texts(world: World) -> None:
+    scanner = world.recipe(normalise_text=True).scanner()
+    disguised = "w1\u200b w2 w3 \uff574"
+    row = scanner.scan(batch([disguised], TEXT)).table.to_pylist()[0]
+    look = Detector(world.spec, KEY, tokenizer=world.tokenizer, normalise_text=True)
+    assert row["signature"] == look.signature
+    assert (row["tokens"], row["green"]) == (4, look.detect(disguised).green)
+
+
+def test_tokenizers_of_every_kind_give_flat_ids() -> None:
+    ids, offsets = flat_ids(Letters(26), ["ab", "", "c"])
+    assert (ids.tolist(), offsets.tolist()) == (
+        [ord("a") % 26, ord("b") % 26, ord("c") % 26],
+        [0, 2, 2, 3],
+    )
+
+    class Fast:
+        is_fast = True
+
+        def __call__(
+            self, texts: list[str], *, add_special_tokens: bool
+        ) -> dict[str, list[list[int]]]:
+            assert not add_special_tokens
+            return {"input_ids": [[len(text)] for text in texts]}
+
+        def encode(self, text: str, **_: object) -> list[int]:
+            raise AssertionError(text)
+
+    assert flat_ids(Fast(), ["ab", "c"])[0].tolist() == [2, 1]
+    assert flat_ids(Fast(), [])[0].size == 0
+
+
+def test_recipes_travel_without_keys_and_are_checked(world: World) -> None:
+    recipe = world.recipe()
+    assert pickle.loads(pickle.dumps(recipe)) == recipe
+    with pytest.raises(InvalidInput, match="one key for all specs or one for each"):
+        world.recipe(keys=("a", "b")).scanner()
+    with pytest.raises(InvalidInput, match="need the detector winmax"):
+        world.recipe(windows_above=5).scanner()
+    with pytest.raises(InvalidInput, match="at least one mark"):
+        Scanner([])
