@@ -26,7 +26,7 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs
 	cog --check -I docs README.md docs/cli.md docs/profiles.md docs/steering.md
 
 bench: $(READY)  ## speeds that are promised
-	@status=0; for part in plan profile embed detect; do \
+	@status=0; for part in plan profile embed detect scan; do \
 	  python -m benchmarks.$$part || status=1; \
 	done; exit $$status
 

@@ -43,6 +43,7 @@ def test_a_worker_alone(world: World, corpus: Path, tmp_path: Path) -> None:
     assert made.items() <= files(Path(whole.place)).items()
 
 
+@pytest.mark.filterwarnings("ignore")  # of Ray's own
 def test_a_cluster_that_loses_a_worker(
     world: World, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_bad_rows_are_rejected_with_their_place(tmp_path: Path) -> None:
         b'{"text": [1, "a"]}',
         b'{"text": [[1], [2]]}',
         b'{"text": [1.5]}',
+        b'{"text": [[1], [2, 3]]}',
         b'{"text": "\\ud800"}',
         b'{"text": "caf\xe9"}',
         b'{"text": "' + b"x" * 99 + b'"}',
@@ -133,8 +134,8 @@ def test_bad_rows_are_rejected_with_their_place(tmp_path: Path) -> None:
     assert contents(found) == ["one", [1, 2], [], "two"]
     assert [batch.content.type for batch in found[:3]] == [readers.TEXT, readers.IDS, readers.TEXT]
     problems = rejects(found)
-    assert [int(place.rpartition(":")[2]) for place, _, _ in problems] == list(range(5, 18))
-    words = ["not JSON", "no field", "no field", "null", *["neither"] * 4, "not Unicode"]
+    assert [int(place.rpartition(":")[2]) for place, _, _ in problems] == list(range(5, 19))
+    words = ["not JSON", "no field", "no field", "null", *["neither"] * 5, "not Unicode"]
     words += ["not UTF-8", "too long", "too long", "too long"]
     assert all(word in reject.reason for word, reject in zip(words, problems, strict=True))
 

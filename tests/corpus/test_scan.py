@@ -74,7 +74,7 @@ def test_a_scan_and_every_way_to_interrupt_it(
         f"a.jsonl:{i}" for i in range(1, 21)
     ]
     real = Output.write
-    for allowed in range(1, len(wanted)):
+    for allowed in range(0, len(wanted), 1 if form == "parquet" else 4):
         place = tmp_path / f"cut-{allowed}"
         left = [allowed]
 

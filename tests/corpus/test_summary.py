@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from statsmodels.stats.multitest import multipletests
 
@@ -93,7 +94,7 @@ def test_calls_are_written_with_holms_answer(tmp_path: Path) -> None:
     assert second.bh_threshold is second.holm_threshold is None
     assert (second.bh_calls, sum(second.p_histogram)) == (0, 500)
     write_calls(output, marks)
-    rows = pa.parquet.read_table(tmp_path / "calls.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "calls.parquet").to_pylist()
     assert len(rows) == first.bh_calls
     assert sum(row["holm"] for row in rows) == first.holm_calls
     assert {row["spec"] for row in rows} == {"s"}

@@ -45,37 +45,44 @@ class Output:
     def opened(self, job: dict[str, Any]) -> Iterator[None]:
         """Begin a job, or go on with it, and keep other processes out of the folder."""
         with self._locked():
-            content = json.dumps(job, indent=2) + "\n"
-            names = self._names()
-            if _JOB in names:
-                if self.read(_JOB).decode() != content:
+            content, names = json.dumps(job, indent=2) + "\n", self._names()
+            if _JOB not in names:
+                if names:
                     raise FileProblem(
-                        f"{self.place!r} holds another scan, or its input has changed since.",
-                        hint="choose another folder, or repeat the settings it was made with.",
+                        f"{self.place!r} is not empty and holds no scan.",
+                        hint="choose another folder.",
                     )
-            elif names:
+                self.write(_JOB, content.encode())
+            elif self.read(_JOB).decode() != content:
                 raise FileProblem(
-                    f"{self.place!r} is not empty and holds no scan.", hint="choose another folder."
+                    f"{self.place!r} holds another scan, or its input has changed since.",
+                    hint="choose another folder, or repeat the settings it was made with.",
                 )
-            self.write(_JOB, content.encode())
+            self._tidy()
             yield
+            self._tidy()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         if self._system is not None:
             yield
             return
-        folder = make_folder(Path(self.place))
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(make_folder(Path(self.place)), os.O_RDONLY)
         try:
-            lock(handle)
-            _tidy(folder)
+            try:
+                lock(handle)
+            except BlockingIOError:
+                raise FileProblem(f"another process is writing to {self.place!r}.") from None
             yield
-            _tidy(folder)
-        except BlockingIOError:
-            raise FileProblem(f"another process is writing to {self.place!r}.") from None
         finally:
             os.close(handle)
+
+    def _tidy(self) -> None:
+        """Remove what a killed process was writing."""
+        if self._system is None:
+            for name in ("part-", "rejects-", "job.json.", "calls.", "summary.json."):
+                for left in Path(self.place).glob(f".{name}*"):
+                    left.unlink()
 
     @property
     def _system(self) -> Any:
@@ -88,7 +95,8 @@ class Output:
 
     def _names(self) -> set[str]:
         if self._system is None:
-            return {path.name for path in Path(self.place).iterdir()}
+            names = {path.name for path in Path(self.place).iterdir()}
+            return {name for name in names if not name.startswith(".")}
         if not self._system.exists(self.place):
             return set()
         found = self._system.ls(self.place, detail=False, refresh=True)
@@ -151,9 +159,3 @@ class Output:
         for name in sorted(name for name in self._names() if name.startswith("rejects-")):
             for line in self.read(name).splitlines():
                 yield Reject(*json.loads(line).values())
-
-
-def _tidy(folder: Path) -> None:
-    """Remove what a killed process was writing."""
-    for left in folder.glob(".*.*"):
-        left.unlink(missing_ok=True)

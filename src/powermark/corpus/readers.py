@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,33 +65,59 @@ Row = tuple[str, Any]  # a document's id and its content, which is still to be c
 
 
 def read(unit: Sequence[Source], wanted: Wanted) -> Iterator[Batch]:
-    """Yield the documents of some files, in order; a file that breaks off is a reject."""
-    for source in unit:
-        try:
-            with _open(source) as stream:
-                if source.kind == "parquet":
+    """Yield the documents of some files, in order; a file that breaks off ends in a reject."""
+    for columnar, group in groupby(unit, key=lambda source: source.kind == "parquet"):
+        if not columnar:
+            yield from _batches(chain.from_iterable(_rows(each, wanted) for each in group), wanted)
+            continue
+        for source in group:
+            try:
+                with _open(source) as stream:
                     yield from _parquet(stream, source.url, wanted)
-                else:
-                    rows = _ROWS[source.kind](stream, source.url, wanted)
-                    yield from _batches(rows, wanted)
-        except (OSError, EOFError, pa.ArrowException, csv.Error) as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            yield _batch([], [], [Reject(source.url, reason, whole=True)])
+            except _BROKEN as error:
+                yield _batch([], [], [_broken(source, error)])
+
+
+def _rows(source: Source, wanted: Wanted) -> Iterator[Row | Reject]:
+    try:
+        with _open(source) as stream:
+            yield from _ROWS[source.kind](stream, source.url, wanted)
+    except _BROKEN as error:
+        yield _broken(source, error)
+
+
+_BROKEN = (OSError, EOFError, pa.ArrowException, csv.Error)
+
+
+def _broken(source: Source, error: BaseException) -> Reject:
+    reason = (str(error) or type(error).__name__).splitlines()[0]
+    return Reject(source.url, reason, whole=True)
 
 
 @contextmanager
 def _open(source: Source) -> Iterator[Any]:
-    import fsspec
-
+    """Open a file for reading lines and bytes, decompressed."""
     if source.url == STDIN:
         yield sys.stdin.buffer
         return
-    with fsspec.open(source.url, "rb") as stream:
+    with _stored(source.url) as stream:
         if source.codec is None:
             yield stream
         else:
             with pa.CompressedInputStream(stream, source.codec) as plain:
                 yield io.BufferedReader(plain)
+
+
+@contextmanager
+def _stored(url: str) -> Iterator[Any]:
+    if "://" not in url:
+        with Path(url).open("rb") as stream:
+            yield stream
+        return
+    import fsspec
+
+    with fsspec.open(url, "rb") as stream:
+        yield io.BufferedReader(stream)  # stores' own files read lines of any length only
 
 
 def _batches(rows: Iterator[Row | Reject], wanted: Wanted) -> Iterator[Batch]:
@@ -129,8 +157,8 @@ def _checked(row: Row, wanted: Wanted) -> Row | Reject:
     """Return the row with token ids as an array, or why it is none."""
     name, value = row
     if isinstance(value, list):
-        ids = np.asarray(value) if value else np.zeros(0, np.int64)
-        if ids.ndim != 1 or ids.dtype != np.int64:
+        ids = _token_ids(value)
+        if ids is None:
             return Reject(name, f"{wanted.field!r} is neither text nor a list of token ids")
         value = ids
     elif not isinstance(value, str):
@@ -144,6 +172,14 @@ def _checked(row: Row, wanted: Wanted) -> Row | Reject:
     if len(value) > wanted.longest:
         return Reject(name, f"too long: more than {wanted.longest} characters or token ids")
     return name, value
+
+
+def _token_ids(values: list[Any]) -> NDArray[np.int64] | None:
+    try:
+        ids = np.asarray(values) if values else np.zeros(0, np.int64)
+    except ValueError:  # lists of different lengths
+        return None
+    return ids if ids.ndim == 1 and ids.dtype == np.int64 else None
 
 
 def _json_lines(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
@@ -275,8 +311,9 @@ def _column(column: pa.Array, names: pa.Array, places: pa.Array, wanted: Wanted)
 
 def _content(column: pa.Array, field: str) -> tuple[pa.Array, NDArray[np.bool_]]:
     """Return a column as texts or as token ids, and where it holds bytes that are no text."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    fine = np.zeros(len(column), bool)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind, fine = column.type, np.zeros(len(column), bool)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         if pa.types.is_integer(kind.value_type):
             return column.cast(IDS), fine
@@ -293,7 +330,6 @@ def _content(column: pa.Array, field: str) -> tuple[pa.Array, NDArray[np.bool_]]
 _TEXTS = (
     pa.types.is_string,
     pa.types.is_large_string,
-    pa.types.is_string_view,
     pa.types.is_binary,
     pa.types.is_large_binary,
 )

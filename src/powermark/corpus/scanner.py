@@ -18,7 +18,7 @@ from powermark.errors import InvalidInput
 
 SCHEMA = pa.schema(
     [
-        ("id", TEXT),
+        ("id", pa.string()),
         ("spec", pa.string()),
         ("verdict", pa.string()),
         *((name, pa.float64()) for name in ("p", "bits", "log_e")),
@@ -120,7 +120,7 @@ def _table(detector: Detector, names: pa.Array, found: Findings) -> pa.Table:
     none = found.walk.stops == 0
     size = len(names)
     columns = {
-        "id": names,
+        "id": names.cast(pa.string()),
         "spec": _all(detector.spec.digest[:12], size),
         "verdict": _labels(found.verdict, VERDICTS),
         "p": np.exp(found.log_p),

@@ -105,6 +105,8 @@ def scan_command(
         normalise_text=normalise,
         wanted=Wanted(field, id_field, longest),
     )
+    if recipe.model is None and any(mark.tokenizer_digest is not None for mark in recipe.specs):
+        typer.echo("note: without --model special tokens count like any other.", err=True)
     sources = find_sources(paths, input_format)
     start = time.perf_counter()
     with _counter() as seen:
