@@ -61,7 +61,12 @@ class Batch(NamedTuple):
     rejects: list[Reject]
 
 
-Row = tuple[str, Any]  # a document's id and its content, which is still to be checked
+class Row(NamedTuple):
+    """A document as it was read: its content is still to be checked."""
+
+    place: str
+    name: str
+    value: Any
 
 
 def read(unit: Sequence[Source], wanted: Wanted) -> Iterator[Batch]:
@@ -130,16 +135,18 @@ def _batches(rows: Iterator[Row | Reject], wanted: Wanted) -> Iterator[Batch]:
         checked = row if isinstance(row, Reject) else _checked(row, wanted)
         full = weight >= WEIGHT or len(names) + len(rejects) >= ROWS
         if full or (
-            names and not isinstance(checked, Reject) and type(values[-1]) is not type(checked[1])
+            names
+            and not isinstance(checked, Reject)
+            and type(values[-1]) is not type(checked.value)
         ):
             yield _batch(names, values, rejects)
             names, values, rejects, weight = [], [], [], 0
         if isinstance(checked, Reject):
             rejects.append(checked)
         else:
-            names.append(checked[0])
-            values.append(checked[1])
-            weight += len(checked[1])
+            names.append(checked.name)
+            values.append(checked.value)
+            weight += len(checked.value)
     if names or rejects:
         yield _batch(names, values, rejects)
 
@@ -155,23 +162,23 @@ def _batch(names: list[str], values: list[Any], rejects: list[Reject]) -> Batch:
 
 def _checked(row: Row, wanted: Wanted) -> Row | Reject:
     """Return the row with token ids as an array, or why it is none."""
-    name, value = row
+    place, name, value = row
     if isinstance(value, list):
         ids = _token_ids(value)
         if ids is None:
-            return Reject(name, f"{wanted.field!r} is neither text nor a list of token ids")
+            return Reject(place, f"{wanted.field!r} is neither text nor a list of token ids")
         value = ids
     elif not isinstance(value, str):
         what = "null" if value is None else "neither text nor a list of token ids"
-        return Reject(name, f"{wanted.field!r} is {what}")
+        return Reject(place, f"{wanted.field!r} is {what}")
     elif not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            return Reject(name, "not Unicode text")
+            return Reject(place, "not Unicode text")
     if len(value) > wanted.longest:
-        return Reject(name, f"too long: more than {wanted.longest} characters or token ids")
-    return name, value
+        return Reject(place, f"too long: more than {wanted.longest} characters or token ids")
+    return Row(place, name, value)
 
 
 def _token_ids(values: list[Any]) -> NDArray[np.int64] | None:
@@ -209,7 +216,7 @@ def _json_lines(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]
             yield Reject(place, f"no field {wanted.field!r}")
             continue
         known = True
-        yield _named(found.get(wanted.id_field), place), found[wanted.field]
+        yield Row(place, _named(found.get(wanted.id_field), place), found[wanted.field])
 
 
 def _csv(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
@@ -228,7 +235,7 @@ def _csv(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
             if row:
                 yield Reject(place, f"{len(row)} columns in place of {len(names)}")
             continue
-        yield _named(None if name is None else row[name], place), row[field]
+        yield Row(place, _named(None if name is None else row[name], place), row[field])
 
 
 def _text(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
@@ -243,7 +250,7 @@ def _text(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
     if "\0" in text:
         yield Reject(url, "binary, not text")
         return
-    yield url, text.removesuffix("\n").removesuffix("\r")
+    yield Row(url, url, text.removesuffix("\n").removesuffix("\r"))
 
 
 _ROWS: dict[str, Callable[[Any, str, Wanted], Iterator[Row | Reject]]] = {
