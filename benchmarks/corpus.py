@@ -26,7 +26,7 @@ from powermark import plan
 from powermark.detection.text import flat_ids
 from powermark.models import load_tokenizer
 from powermark.watermark.embed import scheme_of
-from powermark.watermark.keys import SecretKey, load_key, new_key
+from powermark.watermark.keys import SecretKey, load_key
 from powermark.watermark.spec import WatermarkSpec, digest_of
 
 SHARE, SHORTEST, LONGEST, FILE = 0.03, 100, 500, 10_000
@@ -39,12 +39,12 @@ class Sampler:
     def __init__(self, spec: WatermarkSpec, key: SecretKey, tokenizer: Any) -> None:
         self._scheme, self._delta = scheme_of(spec, key), spec.delta
         vocabulary = tokenizer.get_vocab()
-        words = {t: w for w, t in vocabulary.items() if w[0] == "Ġ" and w[1:].isascii()}
+        words = {t: w for w, t in vocabulary.items() if w.startswith("Ġ") and w[1:].isascii()}
         whole = [t for t, w in sorted(words.items()) if w[1:].isalpha()]
         texts = [f" {words[t][1:]}" for t in whole]
         ids, offsets = flat_ids(tokenizer, texts)
         alone = np.diff(offsets) == 1
-        self._words = np.array(whole)[alone]
+        self._words = np.array(whole, np.int32)[alone]
         assert (ids[offsets[:-1][alone]] == self._words).all()
         self._texts = np.array(texts, object)[alone]
         shares = 1.0 / np.arange(1.0, self._words.size + 1.0)
@@ -87,7 +87,7 @@ class Sampler:
             {
                 "id": [f"s{first + i}" for i in range(count)],
                 "text": ["".join(self._texts[place]) for place in places],
-                "token_ids": pa.array([self._words[p] for p in places], pa.list_(pa.int32())),
+                "token_ids": pa.array([self._words[place] for place in places]),
                 "marked": marked,
             }
         )
@@ -100,20 +100,22 @@ def write_corpus(
     folder.mkdir(parents=True)
     tokenizer = load_tokenizer()
     spec_file, key_file = folder / "spec.json", folder / "mark.key"
-    key = new_key(key_file)
+    rng = np.random.default_rng(seed)
+    key_file.write_text(f"powermark-key-1:{rng.bytes(32).hex()}\n")  # no secret: equal every time
+    key_file.chmod(0o600)
+    key = load_key(key_file)
     spec = WatermarkSpec.from_plan(
         plan(n_tokens=150, alpha=1e-3, power=0.95, edit_rate=0.05),
         vocab_size=len(tokenizer),
         tokenizer_digest=digest_of(tokenizer),
     )
     spec.save(spec_file)
-    rng = np.random.default_rng(seed)
     sampler = Sampler(spec, key, tokenizer)
     for number, first in enumerate(range(0, documents - model_documents, FILE)):
         count = min(FILE, documents - model_documents - first)
         pq.write_table(sampler.table(count, rng, first), folder / f"{number:05d}.parquet")
     if model_documents:
-        rows = list(_written(spec, load_key(key_file), model_documents, rng))
+        rows = list(_written(spec, key, model_documents, rng))
         pq.write_table(pa.Table.from_pylist(rows), folder / "model.parquet")
     return spec_file, key_file
 
