@@ -109,8 +109,9 @@ def _open(source: Source) -> Iterator[Any]:
         if source.codec is None:
             yield stream
         else:
-            with pa.CompressedInputStream(stream, source.codec) as plain:
-                yield io.BufferedReader(plain)
+            plain = pa.CompressedInputStream(stream, source.codec)
+            with io.BufferedReader(plain) as lines:
+                yield lines
 
 
 @contextmanager
@@ -121,8 +122,8 @@ def _stored(url: str) -> Iterator[Any]:
         return
     import fsspec
 
-    with fsspec.open(url, "rb") as stream:
-        yield io.BufferedReader(stream)  # stores' own files read lines of any length only
+    with fsspec.open(url, "rb") as stream, io.BufferedReader(stream) as lines:
+        yield lines  # stores' own files only read lines of any length
 
 
 def _batches(rows: Iterator[Row | Reject], wanted: Wanted) -> Iterator[Batch]:
@@ -220,22 +221,29 @@ def _json_lines(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]
 
 
 def _csv(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
-    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     csv.field_size_limit(_WIDE * wanted.longest + 65_536)  # a quote that never ends breaks the file
-    rows = csv.reader(text)
-    names = next(rows, None)
-    if names is None:
-        return
+    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
+    try:
+        rows = csv.reader(text)
+        names = next(rows, None)
+        if names is not None:
+            yield from _csv_rows(rows, names, url, wanted)
+    finally:
+        text.detach()  # who opened the stream closes it
+
+
+def _csv_rows(
+    rows: Iterator[list[str]], names: list[str], url: str, wanted: Wanted
+) -> Iterator[Row | Reject]:
     _need(names, wanted)
     field = names.index(wanted.field)
     name = None if wanted.id_field is None else names.index(wanted.id_field)
     for number, row in enumerate(rows, 1):
         place = f"{url}:{number}"
-        if len(row) != len(names):
-            if row:
-                yield Reject(place, f"{len(row)} columns in place of {len(names)}")
-            continue
-        yield Row(place, _named(None if name is None else row[name], place), row[field])
+        if len(row) == len(names):
+            yield Row(place, _named(None if name is None else row[name], place), row[field])
+        elif row:
+            yield Reject(place, f"{len(row)} columns in place of {len(names)}")
 
 
 def _text(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
