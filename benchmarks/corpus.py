@@ -63,7 +63,7 @@ class Sampler:
 
     def _draw(self, size: int, rng: np.random.Generator) -> Ids:
         found = np.searchsorted(self._law, rng.random(size))
-        return np.minimum(found, self._words.size - 1)
+        return np.asarray(np.minimum(found, self._words.size - 1))
 
     def _marked(self, rows: int, rng: np.random.Generator) -> Ids:
         h = self._scheme.context_width

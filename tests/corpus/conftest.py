@@ -48,7 +48,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("world")
     (folder / "model").mkdir()
     inner = Tokenizer(WordLevel({f"w{i}": i for i in range(WORDS)}, unk_token="w0"))
-    inner.pre_tokenizer = WhitespaceSplit()  # type: ignore[assignment]
+    inner.pre_tokenizer = WhitespaceSplit()
     inner.save(str(folder / "model" / "tokenizer.json"))
     tokenizer = FileTokenizer(folder / "model" / "tokenizer.json")
     spec = WatermarkSpec.from_plan(

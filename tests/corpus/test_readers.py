@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import fsspec
@@ -34,7 +35,7 @@ def rejects(batches: list[Batch]) -> list[Reject]:
     return [reject for batch in batches for reject in batch.rejects]
 
 
-def lines(values: list[object], field: str = "text") -> bytes:
+def lines(values: Sequence[object], field: str = "text") -> bytes:
     return "".join(
         json.dumps({field: value, "n": i}) + "\n" for i, value in enumerate(values)
     ).encode()
@@ -197,7 +198,7 @@ def test_files_that_break_off(tmp_path: Path) -> None:
 def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "WEIGHT", 10)
     texts = ["12345", "123456", "1234", "123456789012", "1"]
-    (tmp_path / "a.jsonl").write_bytes(lines(texts))  # type: ignore[arg-type]
+    (tmp_path / "a.jsonl").write_bytes(lines(texts))
     pq.write_table(pa.table({"text": texts}), tmp_path / "b.parquet")
     for name in ("a.jsonl", "b.parquet"):
         found = rows([str(tmp_path / name)])

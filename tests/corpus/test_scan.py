@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pytest
 from powermark.corpus import local, readers, sources
 from powermark.corpus.output import Output
 from powermark.corpus.scan import scan
+from powermark.corpus.scanner import Scanned
 from powermark.corpus.sources import find_sources
 from powermark.errors import FileProblem, InvalidInput
 from tests.corpus.conftest import World, documents, text_of, write_jsonl
@@ -44,7 +46,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def run(world: World, corpus: Path, output: Output, **given: object) -> dict[str, object]:
+def run(world: World, corpus: Path, output: Output, **given: object) -> dict[str, Any]:
     found = find_sources([str(corpus)])
     return scan(found, world.recipe(), output, workers=2, **given)  # type: ignore[arg-type]
 
@@ -54,7 +56,7 @@ def run(world: World, corpus: Path, output: Output, **given: object) -> dict[str
 def test_a_scan_and_every_way_to_interrupt_it(
     world: World, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    seen = []
+    seen: list[Scanned] = []
     whole = run(world, corpus, Output(str(tmp_path / "whole"), form), on_batch=seen.append)
     assert sum(batch.documents for batch in seen) == 30
     wanted = files(tmp_path / "whole")
@@ -62,7 +64,7 @@ def test_a_scan_and_every_way_to_interrupt_it(
         *(f"part-00000-0000{k}.{form}" for k in range(3)),
         *(f"part-00001-0000{k}.{form}" for k in range(2)),
     ]
-    (mark,) = whole["marks"]  # type: ignore[misc]
+    (mark,) = whole["marks"]
     assert mark["documents"] == 30
     assert mark["verdicts"]["watermarked"] >= 4
     assert mark["bh_calls"] >= mark["holm_calls"] >= 3
