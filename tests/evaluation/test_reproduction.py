@@ -1,0 +1,224 @@
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from powermark.calibration.signal import PlugIn
+from powermark.errors import InvalidInput
+from powermark.evaluation.figures.inflation import inflations
+from powermark.evaluation.figures.pareto import draw_gamma_zero, draw_pareto, points
+from powermark.evaluation.figures.qq import draw_quantiles, quantiles
+from powermark.evaluation.reproduction.attacked import survivors
+from powermark.evaluation.reproduction.cells import _planned
+from powermark.evaluation.reproduction.claims import Claim, claims
+from powermark.evaluation.reproduction.fits import frontier, logistic, straight, through_origin
+from powermark.evaluation.reproduction.page import reproduction_page
+from powermark.evaluation.reproduction.scales import SCALES, scale_named
+from powermark.evaluation.reproduction.study import Study
+from powermark.evaluation.reproduction.summary import counts_of, inflation, spent_until, summarise
+from powermark.evaluation.reproduction.targets import BY_FORMULA, BY_STUDY
+from powermark.evaluation.runner import Cell
+from powermark.interfaces.cli.reproduce import _FORMULAS, _STUDIES
+
+RNG = np.random.default_rng(0)
+
+
+def records(rate: float, texts: int, tokens: int = 60, kl: float = 0.1) -> list[dict[str, Any]]:
+    """Texts of which the first two tokens do not count."""
+    colours = RNG.random((texts, tokens)) < rate
+    rows = [".." + "".join("G" if green else "r" for green in row) for row in colours]
+    return [{"colours": row, "kl": [kl] * (tokens + 2)} for row in rows]
+
+
+def test_names_are_the_same_everywhere() -> None:
+    assert tuple(BY_FORMULA) == _FORMULAS
+    assert tuple(BY_STUDY) == _STUDIES
+
+
+def test_scales() -> None:
+    assert scale_named("small") is SCALES["small"]
+    with pytest.raises(InvalidInput, match="scale must be one of smoke, small, full; got 'huge'"):
+        scale_named("huge")
+
+
+def test_lines_through_the_origin() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    assert through_origin(x, 0.7 * x) == pytest.approx((0.7, 1.0, 1 - 1.26 / 0.98))
+    a, b, r2 = straight(x, 2.0 - 0.5 * x)
+    assert (a, b, r2) == pytest.approx((2.0, -0.5, 1.0))
+
+
+def test_frontiers_and_curves() -> None:
+    x, y = np.array([0.0, 1.0, 2.0, 0.5]), np.array([1.0, 0.9, 0.5, 0.6])
+    assert frontier(x, y).tolist() == [True, True, True, False]
+    assert frontier(x, np.array([1.0, 0.99, 0.5, 0.99])).tolist() == [True] * 4  # within tolerance
+    along = np.linspace(0, 4, 20)
+    found = logistic(along, special.expit(3.0 * (2.0 - along)))
+    assert found == pytest.approx((3.0, 2.0), abs=1e-3)
+    assert logistic(x[:2], y[:2]) is None
+
+
+def test_a_cell_that_is_all_it_should_be() -> None:
+    cell = Cell(corpus="c4", method="grid", texts=400, gamma=0.5, delta=1.0)
+    row = summarise(cell, records(0.73, 400))
+    assert row["green_rate"] == pytest.approx(0.73, abs=0.01)
+    assert row["tpr"] == pytest.approx(float(stats.binom.sf(31, 50, 0.73)), abs=0.04)
+    assert row["kl"] == pytest.approx(0.1 * 52 / 50)  # the first two cost and do not count
+    assert row["kl_plain"] == row["kl"]
+    assert row["c_hat"] == pytest.approx(1.0, abs=0.25)
+    assert 0.3 < row["efficiency"] < 0.5
+    cooler = [{**record, "kl_plain": [0.05] * 62} for record in records(0.73, 5)]
+    assert summarise(cell, cooler)["kl_plain"] == pytest.approx(0.052)
+
+
+def test_texts_that_are_too_short_say_nothing() -> None:
+    short = records(0.7, 3, tokens=20)
+    assert np.isnan(counts_of(short)).all()
+    assert not spent_until(short).known
+    row = summarise(Cell(corpus="c4", method="grid", texts=3, gamma=0.5), short)
+    assert (row["texts"], row["efficiency"]) == (0, 0.0)
+    assert np.isnan([row["green_rate"], row["c_hat"], inflation(np.array([50.0, 50.0]))]).all()
+
+
+def test_a_power_that_no_plan_has_gives_no_cell() -> None:
+    assert list(_planned("c4", "exact", 4, 0.95, PlugIn(), removal=0.999)) == []
+
+
+def test_quantiles_of_what_is_normal_are_normal() -> None:
+    rows = quantiles(records(0.2, 300, 500), records(0.4046, 300, 500), 0.2, 1.0, 500)
+    for name in ("H0", "H1, predicted rate", "H1, rate of the texts"):
+        z = np.array([row["observed"] for row in rows if row["hypothesis"] == name])
+        assert abs(z.mean()) < 0.2
+        assert abs(z.std() - 1.0) < 0.15
+    draw_quantiles(rows)
+
+
+def test_overdispersion_with_its_interval() -> None:
+    mixed = np.concatenate([RNG.binomial(50, p, 200) for p in (0.3, 0.5)]).astype(float)
+    rows = inflations({"c4": mixed, "none": np.array([np.nan])}, {"c4": 2.0, "none": 1.0})
+    assert rows[0]["low"] < rows[0]["c_hat"] < rows[0]["high"]
+    assert rows[0]["c_hat"] == pytest.approx(3.0, abs=0.5)
+    assert np.isnan(rows[1]["c_hat"])
+
+
+def cells_of_a_study(tpr: float, kls: dict[str, float]) -> list[dict[str, Any]]:
+    return [
+        {
+            "corpus": corpus, "method": method, "cell": f"{corpus}{method}{i}", "gamma": 0.5,
+            "delta": 1.0 + i, "target": 0.0, "texts": 50, "tpr": tpr, "tpr_z": tpr, "size": 0.04,
+            "size_z": 0.06, "kl": kl * (1.0 + i), "green_rate": 0.6 + 0.1 * i,
+        }
+        for corpus in ("c4", "lfqa", "wikipedia")
+        for method, kl in kls.items()
+        for i in range(3)
+    ]  # fmt: skip
+
+
+def study_of(tpr: float, best: str, inflated: tuple[float, ...], r2: float) -> Study:
+    """What claims look at, with plain numbers."""
+    kls = {"grid": 0.3, "authors": 0.07, "profile": 0.2, best: 0.05, "other": 1.0}
+    rows = cells_of_a_study(tpr, kls)
+    told = [
+        {"corpus": c, "green_rate": r, "kl": r, "green_rate, plug-in": r2 * r,
+         "kl, plug-in": r2 * r, "green_rate, profile": r, "kl, profile": r}
+        for c in ("c4", "lfqa", "wikipedia") for r in (0.3, 0.5, 0.8)
+    ]  # fmt: skip
+    shift = 0.0 if r2 == 1.0 else -4.0
+    quantile = [
+        {"hypothesis": h, "observed": float(z)}
+        for h, move in (("H0", 0.0), ("H1, predicted rate", shift))
+        for z in special.ndtri((np.arange(50) + 0.5) / 50) + move
+    ]
+    slope = -0.1 if r2 == 1.0 else 0.0
+    noise = RNG.normal(size=len(rows))
+    quality = [
+        {
+            **row,
+            **dict.fromkeys(("bleu", "rouge_l", "bert_score"), 0.5 + slope * row["kl"] + 0.001 * n),
+        }
+        for row, n in zip(rows, noise, strict=True)
+    ]
+    removal = [
+        {"corpus": c, "method": m, "detector": "count", "kl_0.2": kl}
+        for c in ("c4", "lfqa", "wikipedia")
+        for m, kl in (("steered, for removal", 0.2), ("grid", 0.3 if tpr > 0.9 else None))
+    ]
+    names = ("wikipedia", "lfqa", "c4")
+    spread = [
+        {"corpus": n, "c_hat": c, "low": c - 0.1, "high": c + 0.1}
+        for n, c in zip(names, inflated, strict=False)
+    ]
+    return cast(
+        Study,
+        SimpleNamespace(
+            corpora=("c4", "lfqa", "wikipedia"), points=points(rows), quantiles=quantile,
+            predictions=lambda _: told, likeness=quality, survivors=removal, inflations=spread,
+        ),
+    )  # fmt: skip
+
+
+def verdicts(found: list[Claim]) -> dict[str, str]:
+    return {claim.statement: claim.verdict for claim in found}
+
+
+def test_claims_that_hold() -> None:
+    found = verdicts(claims(study_of(0.97, "steered", (1.4, 1.2, 1.1), 1.0)))
+    assert found["the z-test keeps alpha = .05 at the calibrated point"] == "corrected"
+    others = [v for k, v in found.items() if "z-test" not in k and "replaced" not in k]
+    assert set(others) == {"reproduced"}
+    assert {v for k, v in found.items() if "replaced" in k} == {"corrected"}
+
+
+def test_claims_that_do_not() -> None:
+    study = study_of(0.97, "opt", (1.1, 1.2, 1.3), 0.5)
+    study.points[0]["gamma"] = 0.1  # below gamma_zero
+    study.points[0]["on_frontier"] = True
+    found = verdicts(claims(study))
+    for part in ("KL explains", "least KL at TPR", "no gamma below", "variance inflation"):
+        assert {v for k, v in found.items() if part in k} == {"differs"}
+    assert {v for k, v in found.items() if "y = kx" in k} == {"corrected"}
+    assert found["and under H1, at the green rate of Theorem 3.7"] == "corrected"
+
+
+def test_claims_where_little_is_known() -> None:
+    study = study_of(0.5, "steered", (1.4,), 1.0)
+    study.quantiles[:] = study.quantiles[:1]
+    study.survivors[:] = []
+    found = claims(study)
+    assert [c.ours for c in found if "least KL" in c.statement] == ["no method reaches it"] * 6
+
+
+def test_figures_of_few_points() -> None:
+    rows = cells_of_a_study(0.9, {"grid": 0.3, "steered": 0.1})
+    rows.append({**rows[0], "kl": 0.0})  # not marked at all
+    found = points(rows)
+    assert len(found) == len(rows) - 1
+    draw_pareto(found)
+    draw_gamma_zero(found)
+
+
+def test_survivors_of_removal() -> None:
+    attacked = [
+        {"corpus": "c4", "method": "grid", "cell": cell, "removal": removal, "tpr_count": tpr,
+         "tpr_winmax_c": 0.0}
+        for cell, tprs in (("a", (1.0, 1.0, 0.9, 0.8)), ("b", (1.0, 1.0, 1.0, 0.9)))
+        for removal, tpr in zip((0.0, 0.1, 0.15, 0.2), tprs, strict=True)
+    ]  # fmt: skip
+    rows = [{"cell": "a", "kl": 0.1}, {"cell": "b", "kl": 0.2}]
+    count, winmax = survivors(attacked, rows)
+    assert (count["kl_0.1"], count["kl_0.15"], count["kl_0.2"]) == (0.1, 0.2, None)
+    assert count["neg_log_kl_0.1"] == pytest.approx(2.303, abs=1e-3)
+    assert winmax["kl_0.1"] is None
+
+
+def test_the_page_stands_alone() -> None:
+    claim = Claim("a < b", "1", "2", "differs", "because & so")
+    page = reproduction_page([claim], {"fig.svg": b"<svg/>"}, {"model": "<m>"})
+    assert "a &lt; b" in page
+    assert "because &amp; so" in page
+    assert "&lt;m&gt;" in page
+    assert "1 differs" in page
+    assert 'src="data:image/svg+xml;base64,' in page
+    assert "http" not in page
