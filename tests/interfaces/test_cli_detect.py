@@ -267,7 +267,12 @@ def test_one_bad_text_does_not_stop_the_rest(
     surrogate.write_text('{"text": "\\ud800"}')
     assert "not Unicode" in run("detect", *given, str(surrogate))[2]
     assert "cannot read" in run("detect", *given, "x" * 400)[2]
-    assert "cannot share" in run("detect", *given, "--json", "--tokens", "x")[2]
+    shown = tmp_path / "shown.txt"
+    shown.write_text(text_of(marked))
+    found = json.loads(run("detect", *given, "--json", "--tokens", str(shown))[1])
+    assert "".join(piece["text"] for piece in found["pieces"]) == text_of(marked)
+    assert len(found["evidence"]) == found["scored"]
+    assert found["statement"].startswith(f"{found['green']} of {found['scored']} counted tokens")
 
 
 def test_prompts_of_generated_records(

@@ -39,6 +39,7 @@ def write_texts(
     done: int = 0,
     signature: str = "",
     on_step: Callable[[], object] = lambda: None,
+    stop: Callable[[Any], bool] = lambda ids: False,  # noqa: ARG005
 ) -> Iterator[list[Record]]:
     """Yield the records of one batch after another.
 
@@ -50,11 +51,20 @@ def write_texts(
         Prompts that an earlier run has seen to; the rest comes out as if it had not stopped.
     signature
         Goes into each record.
+    stop
+        As for :meth:`~powermark.models.LanguageModel.complete`.
     """
     for first in range(done, len(prompts), batch):
         part = prompts[first : first + batch]
         found = write_batch(
-            model, part, sampling, seed=seed, first=first, config=config, on_step=on_step
+            model,
+            part,
+            sampling,
+            seed=seed,
+            first=first,
+            config=config,
+            on_step=on_step,
+            stop=stop,
         )
         yield [{**record, "signature": signature} for record in found]
 
@@ -68,6 +78,7 @@ def write_batch(
     first: int,
     config: WatermarkConfig | RowGroups | None = None,
     on_step: Callable[[], object] = lambda: None,
+    stop: Callable[[Any], bool] = lambda ids: False,  # noqa: ARG005
 ) -> list[Record]:
     """Return the records of one batch, which begins with text number ``first``."""
     found = model.complete(
@@ -76,6 +87,7 @@ def write_batch(
         seed=batch_seed(seed, first),
         watermarking_config=config,
         on_step=on_step,
+        stop=stop,
     )
     rows = []
     for row, (prompt, text) in enumerate(zip(prompts, found, strict=True)):

@@ -63,6 +63,12 @@ class LanguageModel:
         return digest.hexdigest()
 
     @property
+    def end_ids(self) -> set[int | None]:
+        """The ids that end a text."""
+        ends = self.model.generation_config.eos_token_id
+        return set(ends) if isinstance(ends, list) else {ends}
+
+    @property
     def vocab_size(self) -> int:
         """Number of token ids; the logits may be wider."""
         return len(self.tokenizer)
@@ -88,6 +94,7 @@ class LanguageModel:
         seed: int | None = None,
         watermarking_config: Any = None,
         on_step: Callable[[], object] = lambda: None,
+        stop: Callable[[torch.Tensor], bool] = lambda ids: False,  # noqa: ARG005
     ) -> list[Completion]:
         """Continue each prompt by up to ``n_tokens`` tokens, all in one batch.
 
@@ -103,6 +110,8 @@ class LanguageModel:
             :class:`powermark.integrations.transformers.WatermarkConfig`, to mark the text.
         on_step
             Called after each step.
+        stop
+            Called after each step with all ids, (prompts, length); True ends the writing.
         """
         import torch
 
@@ -137,7 +146,7 @@ class LanguageModel:
                 num_beams=1,
                 num_return_sequences=1,
                 watermarking_config=watermarking_config,
-                stopping_criteria=[_Watch(on_step)],
+                stopping_criteria=[_Watch(on_step, stop)],
                 **sampling,
             )
         return [self._completion(row, new) for row, new in zip(ids, output[:, width:], strict=True)]
@@ -152,9 +161,7 @@ class LanguageModel:
 
     def _completion(self, prompt_ids: list[int], new: torch.Tensor) -> Completion:
         """Cut a row at its end-of-sequence token, which is dropped with the padding after it."""
-        ends = self.model.generation_config.eos_token_id
-        ends = set(ends) if isinstance(ends, list) else {ends}
-        ids = new.tolist()
+        ids, ends = new.tolist(), self.end_ids
         length = next((i for i, token in enumerate(ids) if token in ends), len(ids))
         return Completion(
             prompt_ids=prompt_ids,
@@ -172,14 +179,14 @@ class LanguageModel:
 
 
 class _Watch:
-    """A stopping criterion that never stops, to be told of each step."""
+    """A stopping criterion that is told of each step, and stops when it is told to."""
 
-    def __init__(self, on_step: Callable[[], object]) -> None:
-        self._on_step = on_step
+    def __init__(self, on_step: Callable[[], object], stop: Callable[[torch.Tensor], bool]) -> None:
+        self._on_step, self._stop = on_step, stop
 
     def __call__(self, input_ids: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
         self._on_step()
-        return (input_ids[:, 0] < 0).bool()  # ids never are
+        return (input_ids[:, 0] >= 0).bool() & self._stop(input_ids)  # ids always are
 
 
 def load_model(name: str = DEFAULT_MODEL) -> LanguageModel:

@@ -24,6 +24,7 @@ from powermark.interfaces.cli import (
     profile,
     reproduce,
     scan,
+    serve,
     spec,
     verify,
 )
@@ -50,6 +51,8 @@ app.command("scan", epilog=scan.EXAMPLES)(scan.scan_command)
 app.command("verify", epilog=verify.EXAMPLES)(verify.verify_command)
 app.command("audit", epilog=audit.EXAMPLES)(audit.audit_command)
 app.command("greenlist", epilog=greenlist.EXAMPLES)(greenlist.greenlist_command)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve_command)
+app.command("token")(serve.token_command)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo_command)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce_command)
 

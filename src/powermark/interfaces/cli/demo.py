@@ -36,8 +36,11 @@ def demo_command(
     """Make a key, profile, plan, marked text, detection and verification, and a page of it all."""
     make_folder(folder)
     name = options.named_model(model)
-    files = ("demo.key", "demo.npz", "demo.json", "demo.txt", "report.html", "verify.html")
-    key, profile, spec, text, report, verified = (shlex.quote(str(folder / f)) for f in files)
+    files = ("demo.key", "demo.npz", "demo.json", "marked.txt", "report.html", "verify.html",
+             "demo.verify.json")  # fmt: skip
+    key, profile, spec, text, report, verified, result = (
+        shlex.quote(str(folder / f)) for f in files
+    )
     mark = f"--spec {spec} --key {key} --model {shlex.quote(name)}"
     prompted = f"--model {shlex.quote(name)} --prompts {shlex.quote(prompts)} --texts {texts}"
     keep = (folder / "demo.key").exists()  # a key is never overwritten
@@ -51,12 +54,16 @@ def demo_command(
             f"plan {_REQUEST} --profile {profile} --model {shlex.quote(name)} --key {key} -o {spec}"
         ),
         "Marked text.": f'generate {mark} --n-tokens 120 --seed 1 "{_PROMPT}"',
+        "The same without the mark.": (
+            f"generate --no-watermark --model {shlex.quote(name)} --n-tokens 120 --seed 1 "
+            f'--temperature 1 "{_PROMPT}"'
+        ),
         "Is it marked? The text is all the detector gets.": (
             f"detect {mark} {text} --html {report}"
         ),
         "Does the plan keep its promise on fresh texts?": (
             f"verify --spec {spec} --key {key} {prompted} --skip {texts} --profile {profile} "
-            f"--html {verified}"
+            f"--html {verified} --result {result}"
         ),
     }
     sections = []
@@ -64,13 +71,25 @@ def demo_command(
         typer.secho(f"\n{title}\n$ powermark {command}", err=True, bold=True)
         said = _say(command)
         if command.startswith("generate"):
-            write_file(folder / "demo.txt", said.encode())
+            marked = "--no-watermark" not in command
+            write_file(folder / ("marked.txt" if marked else "unmarked.txt"), said.encode())
+            if marked:
+                write_file(folder / "edited.txt", _edited(said).encode())
         shown = {"title": title, "line": f"powermark {command}", "said": said}
         sections.append(_SECTION.substitute({k: escape(v) for k, v in shown.items()}))
     links = [f'<li><a href="{name}">{name}</a></li>' for name in ("report.html", "verify.html")]
     page = _PAGE.substitute(sections="".join(sections), links="".join(links))
     write_file(folder / "index.html", page.encode())
     typer.echo(f"\npage: {folder / 'index.html'}", err=True)
+    typer.echo(f"to try things: powermark serve {shlex.quote(str(folder))}", err=True)
+
+
+def _edited(text: str) -> str:
+    """Return a text in which every sixth word has changed places with the next."""
+    words = text.split(" ")
+    for place in range(5, len(words) - 1, 6):
+        words[place], words[place + 1] = words[place + 1], words[place]
+    return " ".join(words)
 
 
 class _Tee(io.StringIO):

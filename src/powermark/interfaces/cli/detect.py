@@ -73,8 +73,6 @@ def detect_command(
     many = len(sources) > 1 or sources[0].suffix == ".jsonl" or is_folder(sources[0])
     if html is not None and many:
         raise InvalidInput("--html is for one text.")
-    if tokens and as_json:
-        raise InvalidInput("--tokens and --json cannot share the output.")
     if stream and (paths or html or tokens or prompt is not None or detector != "count"):
         raise InvalidInput("--stream reads stdin and takes no files, prompt, detector or report.")
     mark = WatermarkSpec.load(spec)
@@ -141,21 +139,24 @@ def _one(
 ) -> bool:
     """Detect in one text and print or write what was asked for."""
     from powermark.detection.report import evidence_path, html_report, pieces, words_of
+    from powermark.interfaces.detections import answer, inspection
 
     found, scores = detector.inspect(text.content, prompt=text.prompt)
+    shown = []
+    if tokens or html is not None:
+        shown = pieces(scores, words_of(detector, tokenizer, text.content))
     if as_json:
-        print(json.dumps({"source": text.source, **found.to_dict()}, allow_nan=False), flush=True)
+        more = inspection(found, scores, shown) if tokens else {}
+        print(json.dumps(answer(found, text.source) | more, allow_nan=False), flush=True)
     elif many:
         count = f"{found.green}/{found.scored} green"
         print(f"{found.verdict:<18}  p {found.p:<9.3g}  {count:<16}  {text.source}", flush=True)
     else:
         print(found)
-    if tokens or html is not None:
-        shown = pieces(scores, words_of(detector, tokenizer, text.content))
-        if tokens:
-            _print_tokens(shown)
-        if html is not None:
-            write_file(html, html_report(found, shown, evidence_path(scores, found)).encode())
+    if tokens and not as_json:
+        _print_tokens(shown)
+    if html is not None:
+        write_file(html, html_report(found, shown, evidence_path(scores, found)).encode())
     return found.verdict == "watermarked"
 
 

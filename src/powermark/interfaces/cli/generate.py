@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +14,6 @@ from powermark.errors import FileProblem, InvalidInput
 from powermark.evaluation.records import Records
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.progress import progress
-from powermark.signature import signature
 
 if TYPE_CHECKING:
     from powermark.models import LanguageModel
@@ -66,29 +64,24 @@ def generate_command(
     The embedded model is fetched and converted on first use. With -o a record is appended for each
     prompt, and the same command goes on after an interruption.
     """
-    from powermark.evaluation.writing import Sampling, digest_of_prompts, write_texts
+    from powermark.evaluation.writing import write_texts
+    from powermark.interfaces.generations import sampling_for, signature_of
     from powermark.models import load_model
 
     texts = _prompts(prompt, prompts)
     if batch < 1:
         raise InvalidInput(f"--batch must be at least 1; got {batch}.")
     mark = _Mark(spec, key, watermark, record_kl)
-    sampling = Sampling(
-        n_tokens=n_tokens, **_settings(mark, temperature=temperature, top_k=top_k, top_p=top_p)
+    sampling, notes = sampling_for(
+        mark.spec, n_tokens, temperature=temperature, top_k=top_k, top_p=top_p
     )
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
     if seed is not None and seed < 0:
         raise InvalidInput(f"--seed must be 0 or more; got {seed}.")
     seed = _first_seed(output) if seed is None else seed
     name = options.named_model(model)
-    line = signature(
-        "generate",
-        model=name,
-        **mark.parts,
-        **asdict(sampling),
-        seed=str(seed),
-        batch=batch,
-        prompts=digest_of_prompts(texts),
-    )
+    line = signature_of(name, mark.parts, sampling, seed, batch, texts)
     with nullcontext() if output is None else Records(output, line, batch, len(texts)) as records:
         done = 0 if records is None else records.done
         if done == len(texts):
@@ -121,33 +114,13 @@ def generate_command(
                     print("\n\n".join(record["text"] for record in part), flush=True)
 
 
-def _settings(mark: _Mark, **given: float | None) -> dict[str, Any]:
-    """Return how to sample: as asked, else as the plan's profile was, else as usual.
-
-    A plan made with a profile holds for the profile's settings; others get a note.
-    """
-    planned = mark.planned
-    usual = {"temperature": 0.8, "top_k": 0, "top_p": 1.0}
-    settings = {
-        name: planned.get(name, usual[name]) if value is None else value
-        for name, value in given.items()
-    }
-    for name, value in settings.items():
-        if name in planned and planned[name] != value:
-            typer.echo(
-                f"note: the plan is for {name} {planned[name]:g}; at {value:g} its promises do "
-                f"not hold.",
-                err=True,
-            )
-    return settings
-
-
 class _Mark:
     """The spec and key of this run, or neither."""
 
     def __init__(self, path: Path | None, key: Path | None, watermark: bool, record_kl: bool):
+        from powermark.interfaces.generations import mark_parts
         from powermark.watermark.embed import load_key_for
-        from powermark.watermark.keys import HashKey, SecretKey
+        from powermark.watermark.keys import HashKey
         from powermark.watermark.spec import WatermarkSpec
 
         self.record_kl = record_kl
@@ -165,19 +138,8 @@ class _Mark:
             )
         self.spec = WatermarkSpec.load(path)
         self.key = load_key_for(self.spec, key)
-        fingerprint = self.key.fingerprint if isinstance(self.key, SecretKey) else None
-        self.secret_hash_key = fingerprint is None and self.key != HashKey()
-        self.parts = {
-            "spec": self.spec.digest,
-            "key": fingerprint,
-            "record": "kl" if record_kl else None,
-        }
-
-    @property
-    def planned(self) -> dict[str, Any]:
-        """What the plan's profile says of itself, if it was made with one."""
-        design = None if self.spec is None else self.spec.design
-        return (design or {}).get("profile") or {}
+        self.secret_hash_key = isinstance(self.key, HashKey) and self.key != HashKey()
+        self.parts = mark_parts(self.spec, self.key, record_kl=record_kl)
 
     def config(self, model: LanguageModel, temperature: float) -> Any:
         """Return what generate() takes; checks the model's tokenizer."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from powermark.errors import InvalidInput
+from powermark.interfaces import designs
 
 if TYPE_CHECKING:
     from powermark.calibration.signal import SignalModel
@@ -65,37 +66,10 @@ def signal_model(
     profile: Path | None = None,
 ) -> SignalModel:
     """Return the signal model that the options name."""
-    from powermark.calibration.priors import BetaMixture, Dirichlet
-    from powermark.calibration.signal import PlugIn
+    from powermark.calibration.profile_file import load_profile
 
-    if profile is not None:
-        from powermark.calibration.profile_file import load_profile
-
-        if signal != "plug-in":
-            raise InvalidInput("give either --profile or --signal.")
-        return load_profile(profile)
-    if signal == "plug-in":
-        if vocab_size is not None or concentration != 1.0 or mixture is not None:
-            raise InvalidInput(
-                "--vocab-size and --concentration need --signal dirichlet, "
-                "--mixture needs --signal mixture."
-            )
-        return PlugIn()
-    if signal == "dirichlet":
-        if vocab_size is None:
-            raise InvalidInput("--signal dirichlet needs --vocab-size.")
-        return Dirichlet(vocab_size, concentration)
-    if signal != "mixture":
-        raise InvalidInput(f"--signal must be plug-in, dirichlet or mixture; got {signal!r}.")
-    try:
-        parts = [tuple(float(x) for x in part.split(":")) for part in (mixture or "").split(",")]
-        weights, concentrations = zip(*parts, strict=True)
-    except ValueError:
-        raise InvalidInput(
-            f"--mixture must be WEIGHT:CONCENTRATION,...; got {mixture or ''!r}.",
-            hint="for example --signal mixture --mixture .3:1,.7:90",
-        ) from None
-    return BetaMixture(weights, concentrations)
+    known = None if profile is None else load_profile(profile)
+    return designs.signal_model(signal, vocab_size, concentration, mixture, known)
 
 
 def named_model(model: str | None) -> str:

@@ -68,6 +68,9 @@ def verify_command(
     no_compare: Annotated[
         bool, typer.Option("--no-compare", help="Ask it for no unmarked texts.")
     ] = False,
+    result: Annotated[
+        Path | None, typer.Option(help="Write the JSON to this file too, such as s.verify.json.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Let the model write and compare what is measured with what the plan promised.
@@ -114,7 +117,7 @@ def verify_command(
             seed=seed,
             compare=not no_compare,
         )
-        _show(found, html, as_json)
+        _show(found, html, result, as_json)
         return
     if mark_name is not None or served_model is not None or no_compare:
         raise InvalidInput("--mark, --served-model and --no-compare are for --endpoint.")
@@ -123,16 +126,21 @@ def verify_command(
         check_profile(about or {}, language_model, sampling, whose)
     records = _records(mark, secret, language_model, given, sampling, seed, batch, output)
     found = verify(mark, secret, promise, records[::2], records[1::2], profile=known, seed=seed)
-    _show(found, html, as_json)
+    _show(found, html, result, as_json)
 
 
-def _show(found: Verification, html: Path | None, as_json: bool) -> None:
+def _show(
+    found: Verification, html: Path | None, result: Path | None, as_json: bool
+) -> None:
     """Print and write what was found; exit code 1 where a promise is broken."""
     from powermark.evaluation.page import verification_page
 
     if html is not None:
         write_file(html, verification_page(found).encode())
-    print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
+    told = json.dumps(found.to_dict(), indent=2, allow_nan=False)
+    if result is not None:
+        write_file(result, f"{told}\n".encode())
+    print(told if as_json else found)
     if found.broken:
         raise typer.Exit(1)
 

@@ -1,0 +1,118 @@
+"""Access tokens: a file of names, scopes and digests; compared in constant time, counted in rate.
+
+``detect`` gives a verdict and rounded evidence. ``inspect`` gives every token's colour and the
+exact p-value, which helps whoever wants to wash a mark out: it is for people who must explain a
+verdict.
+A file holds digests only, so that reading it lets nobody in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from powermark.errors import FileProblem, InvalidInput
+
+Scope = Literal["detect", "inspect"]
+_LINE = "a line is: name scope digest"
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asks, and how much may be told."""
+
+    name: str
+    scope: Scope
+
+    @property
+    def inspects(self) -> bool:
+        """Whether token-level answers may be given."""
+        return self.scope == "inspect"
+
+
+LOCAL = Client("local", "inspect")  # on loopback without tokens: whoever can log in here
+
+
+class Tokens:
+    """The tokens that let clients in."""
+
+    def __init__(self, entries: list[tuple[Client, bytes]]) -> None:
+        self._entries = entries
+
+    @classmethod
+    def load(cls, path: Path) -> Tokens:
+        """Read a file of tokens."""
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            raise FileProblem(
+                f"cannot read the tokens in {str(path)!r}.",
+                hint="make one with `powermark token FILE NAME`.",
+            ) from None
+        entries = []
+        for number, line in enumerate(lines, 1):
+            try:
+                name, scope, digest = line.split()
+                secret = bytes.fromhex(digest)
+            except ValueError:
+                scope, secret = "", b""
+            if scope not in get_args(Scope) or len(secret) != 32:
+                raise FileProblem(f"line {number} of {str(path)!r} is no token.", hint=_LINE)
+            entries.append((Client(name, scope), secret))  # type: ignore[arg-type]
+        if not entries:
+            raise FileProblem(f"there is no token in {str(path)!r}.", hint=_LINE)
+        return cls(entries)
+
+    def client(self, presented: str) -> Client | None:
+        """Return whose token this is; all are compared, so that time tells nothing."""
+        digest, found = _digest(presented), None
+        for client, known in self._entries:
+            if hmac.compare_digest(known, digest):
+                found = client
+        return found
+
+
+def new_token(path: Path, name: str, scope: str) -> str:
+    """Add a token to a file that only its owner can read, and return it: it is shown once."""
+    if not name.isidentifier() or scope not in get_args(Scope):
+        raise InvalidInput(
+            f"a token needs a name of letters and digits and a scope of {get_args(Scope)}; got "
+            f"{name!r} and {scope!r}."
+        )
+    token = secrets.token_urlsafe(32)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as stream:
+            stream.write(f"{name} {scope} {_digest(token).hex()}\n")
+    except OSError as error:
+        raise FileProblem(f"cannot write {str(path)!r}: {error.strerror}.") from None
+    return token
+
+
+def _digest(token: str) -> bytes:
+    """SHA-256 is enough for 256 random bits: nothing can be guessed."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+class Rates:
+    """One bucket for each client: ``rate`` requests a second, twice as many at once."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._clock = rate, clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def allows(self, client: Client) -> bool:
+        """Take one request out of the client's bucket, if there is one."""
+        now, most = self._clock(), 2.0 * self._rate
+        level, since = self._buckets.get(client.name, (most, now))
+        level = min(most, level + (now - since) * self._rate)
+        allowed = level >= 1.0
+        self._buckets[client.name] = (level - 1.0 if allowed else level, now)
+        return allowed
