@@ -64,10 +64,11 @@ def test_the_whole_story(run: Run, named: tuple[str, ...], tmp_path: Path) -> No
     assert code == 0, err
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        "demo.key", "demo.npz", "demo.json", "demo.txt", "report.html", "verify.html", "index.html",
+        "demo.key", "demo.npz", "demo.json", "marked.txt", "edited.txt", "unmarked.txt",
+        "report.html", "verify.html", "demo.verify.json", "index.html",
     }  # fmt: skip
     page = (folder / "index.html").read_text()
-    assert page.count("<h2>") == 7
+    assert page.count("<h2>") == 8
     assert 'href="verify.html"' in page
     assert "The promise" in out
     secret = (folder / "demo.key").read_text()

@@ -86,7 +86,7 @@ class Guard:
         if self._local and name not in _LOOPBACK:
             raise Refusal(421, "wrong-host", "this server answers to its own machine alone.")
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._limits.body_bytes:
+        if not length.isdecimal() or len(length) > 12 or int(length) > self._limits.body_bytes:
             raise self._too_large()
         if scope["method"] == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()

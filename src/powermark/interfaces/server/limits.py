@@ -71,8 +71,7 @@ class Workers:
         def free() -> None:
             self.busy -= 1
 
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(free)
+        loop.call_soon_threadsafe(free)
 
     def close(self) -> None:
         """Let running work end and take no more."""

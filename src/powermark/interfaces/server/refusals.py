@@ -81,11 +81,11 @@ def answer_errors(app: FastAPI) -> None:
     """Give every foreseen error the one shape."""
 
     @app.exception_handler(PowermarkError)
-    def _of_library(_: Request, error: PowermarkError) -> JSONResponse:
+    async def _of_library(_: Request, error: PowermarkError) -> JSONResponse:
         return of_error(error).response()
 
     @app.exception_handler(RequestValidationError)
-    def _of_fields(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def _of_fields(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]  # its "input" is the client's text and stays out
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         if first["type"] == "json_invalid":
@@ -94,7 +94,7 @@ def answer_errors(app: FastAPI) -> None:
         return Refusal(422, "invalid", f"{name or 'the body'}: {first['msg']}.").response()
 
     @app.exception_handler(StarletteHTTPException)
-    def _of_http(_: Request, error: StarletteHTTPException) -> JSONResponse:
+    async def _of_http(_: Request, error: StarletteHTTPException) -> JSONResponse:
         if isinstance(error, Refusal):
             return error.response()
         code = _CODES.get(error.status_code, "refused")

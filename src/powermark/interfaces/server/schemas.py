@@ -162,13 +162,6 @@ class Verdict(BaseModel):
     signature: str
 
 
-class Failure(BaseModel):
-    """A text of a batch that could not be looked at."""
-
-    source: str
-    error: dict[str, Any]
-
-
 class Batch(BaseModel):
     """One result for each text, in order."""
 

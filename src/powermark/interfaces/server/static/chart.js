@@ -50,7 +50,7 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
     holder.replaceChildren(render(width));
   };
   const render = (width) => {
-    const room = { left: 52, right: 14, top: 14, bottom: 44 };
+    const room = { left: 64, right: 14, top: 14, bottom: 44 };
     const px = scale(x, room.left, width - room.right);
     const py = scale(y, height - room.bottom, room.top);
     const id = `chart-${testid}`;
@@ -73,8 +73,8 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
     svg.append(
       s("line", { class: "axis", x1: room.left, x2: width - room.right, y1: height - room.bottom, y2: height - room.bottom }),
       s("text", { class: "label", x: (room.left + width - room.right) / 2, y: height - 6, "text-anchor": "middle" }, x.label),
-      s("text", { class: "label", x: 14, y: (room.top + height - room.bottom) / 2, "text-anchor": "middle",
-        transform: `rotate(-90 14 ${(room.top + height - room.bottom) / 2})` }, y.label));
+      s("text", { class: "label", x: 13, y: (room.top + height - room.bottom) / 2, "text-anchor": "middle",
+        transform: `rotate(-90 13 ${(room.top + height - room.bottom) / 2})` }, y.label));
     const clip = s("clipPath", { id: `${id}-clip` },
       s("rect", { x: room.left, y: 0, width: width - room.left - room.right, height: height - room.bottom + 1 }));
     svg.append(s("defs", {}, clip));
@@ -104,8 +104,8 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
         if (layer.label) {
           const late = at > width * 0.6;
           svg.append(s("text", across
-            ? { class: "note", x: width - room.right - 4, y: at - 5, "text-anchor": "end" }
-            : { class: "note", x: at + (late ? -5 : 5), y: room.top + 10, "text-anchor": late ? "end" : "start" },
+            ? { class: "note", x: room.left + 5, y: at - 5 }
+            : { class: "note", x: at + (late ? -5 : 5), y: height - room.bottom - 8, "text-anchor": late ? "end" : "start" },
           layer.label));
         }
       } else {

@@ -145,7 +145,7 @@ export function designView(loaded, query, remember) {
       h("p", { class: "headline" }, "Colour ", h("b", {}, percent(plan.gamma, 1)), " of the vocabulary green, add ",
         h("b", {}, number(plan.delta)), " to its logits, and call a text marked when at least ",
         h("b", {}, String(plan.critical_count)), ` of ${plan.n_tokens} counted tokens are green.`),
-      h("dl", { class: "figures" },
+      h("dl", { class: "figures six" },
         big("gamma", number(plan.gamma, 4), "green share", "gamma"),
         big("delta", number(plan.delta, 4), "bias on green logits", "delta"),
         big("distortion", number(plan.kl, 3), "nats per token", "plan-kl"),
@@ -175,7 +175,7 @@ export function designView(loaded, query, remember) {
       layers: [
         { kind: "line", style: "limit", points: limit, hover: false },
         { kind: "line", style: "main", points: curve.points.map((p) => [p.kl, p[y]]), label: "best design", testid: "frontier-line" },
-        ...usual.map((p, i) => ({ kind: "point", style: "usual", at: [p.kl, p[y]], label: `${p.gamma}, ${p.delta}`, testid: `usual-${i}`, below: i % 2 === 0 })),
+        ...usual.map((p, i) => ({ kind: "point", style: "usual", at: [p.kl, p[y]], label: `γ ${p.gamma}, δ ${p.delta}`, testid: `usual-${i}`, below: i % 2 === 0 })),
         { kind: "point", style: "chosen", at: [plan.kl, plan[y]], label: "this plan", testid: "chosen-frontier" },
       ],
     });
@@ -219,7 +219,7 @@ export function designView(loaded, query, remember) {
         { kind: "line", style: "main", fill: "above", points, label: "least delta,", testid: "map-line" },
         ...(fields.profile ? [] : [{ kind: "line", style: "same", points: same, hover: false, testid: "map-kl" }]),
         { kind: "vertical", style: "faint", at: gamma_star, label: "γ*" },
-        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `${gamma}, ${delta}`, testid: `map-usual-${i}` })),
+        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, below: true, testid: `map-usual-${i}` })),
         { kind: "point", style: "chosen", at: [plan.gamma, plan.delta], label: "this plan", testid: "chosen-map" },
       ],
     });

@@ -33,11 +33,14 @@ export function select(id, options, chosen) {
 export function number(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
-  if (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e6) return value.toExponential(1).replace("e-", " × 10⁻").replace("e+", " × 10").replace(/⁻(\d+)/, (_, d) => `⁻${raised(d)}`);
+  if (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e6) {
+    const [digit, power] = value.toExponential(1).split("e");
+    return `${digit} × 10${[...power].map((each) => RAISED[each]).join("")}`;
+  }
   return String(Number(value.toPrecision(digits)));
 }
 
-const raised = (digits) => [...digits].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join("");
+const RAISED = { "-": "⁻", "+": "", ..."⁰¹²³⁴⁵⁶⁷⁸⁹" };
 
 export const percent = (value, digits = 0) => `${(100 * value).toFixed(digits)} %`;
 

@@ -1,0 +1,150 @@
+"""``powermark serve`` as a process: it answers, bears slow clients and ends in good order."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from powermark.interfaces.cli import serve
+from powermark.interfaces.server import run as running
+from tests.interfaces.server import make_ready
+from tests.interfaces.test_cli import Run, run
+
+__all__ = ["run"]  # a fixture, used below by name
+
+
+def test_it_does_not_let_strangers_in(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("serve", "--host", "0.0.0.0")
+    assert code == 2
+    assert "others could reach 0.0.0.0" in err
+    assert "must be above 0" in run("serve", "--rate", "0")[2]
+    assert "cannot read the tokens" in run("serve", "--tokens", str(tmp_path / "none"))[2]
+    for host, own in (
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("a.example", False),
+    ):
+        assert running.is_loopback(host) is own
+
+
+def test_it_says_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "powermark.interfaces.server.app", None)
+    assert "pip install 'powermark[server]'" in run("serve")[2]
+
+
+def test_it_serves_what_a_demo_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ready = make_ready(tmp_path)
+    ready.folder.rename(tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    served: list[Any] = []
+    opened: list[str] = []
+    monkeypatch.setattr(running, "run", lambda app, listener: served.append((app, listener)))
+    monkeypatch.setattr(serve.webbrowser, "open", opened.append)
+    monkeypatch.setattr("powermark.models.load_model", lambda name: f"model {name}")
+    options = ("--port", "0", "--open", "--tokenizer", str(tmp_path / "words"))
+    code, _, err = run("serve", *options, "--model", "tiny", "--threads", "1")
+    assert code == 0, err
+    app, listener = served[0]
+    port = listener.getsockname()[1]
+    assert f"http://127.0.0.1:{port}/ (1 specs, 0 profiles" in err
+    assert opened == [f"http://127.0.0.1:{port}/"]
+    assert app.state.service.writer.model == "model tiny"
+    code, _, err = run("serve", *options[2:], "--port", str(port))
+    assert code == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in err
+    assert "cannot listen" in run("serve", *options[2:], "--port", "99999")[2]
+    listener.close()
+    code, _, err = run("serve", "--host", "::1", *options[:2], *options[3:])
+    assert "http://[::1]:" in err or "cannot listen on ::1" in err
+    if len(served) > 1:
+        served[1][1].close()
+
+
+class _Transport:
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that sends nothing, or half a request, is closed; one that works is not."""
+
+    class Cycle:
+        response_complete = False
+
+    async def watch() -> list[bool]:
+        found = []
+        monkeypatch.setattr(running.H11Protocol, "connection_made", lambda *_: None)
+        monkeypatch.setattr(running.H11Protocol, "on_response_complete", lambda _: None)
+        monkeypatch.setattr(running.PatientProtocol, "patience", 0.02)
+        for cycle in (None, Cycle()):
+            protocol = running.PatientProtocol.__new__(running.PatientProtocol)
+            protocol.loop, protocol.transport = asyncio.get_running_loop(), _Transport()  # type: ignore[assignment]
+            protocol.cycle = cycle  # type: ignore[assignment]
+            protocol.connection_made(protocol.transport)
+            protocol.on_response_complete()
+            await asyncio.sleep(0.1)
+            found.append(protocol.transport.closed)  # type: ignore[attr-defined]
+        return found
+
+    assert asyncio.run(watch()) == [True, False]
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    ready = make_ready(tmp_path)
+    words = str(tmp_path / "words")
+    command = ["serve", str(ready.folder), "--port", "0", "--tokenizer", words]
+    code = "import sys; from powermark.interfaces.cli import main; main(sys.argv[1:])"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert server.stderr is not None
+    url = server.stderr.readline().split()[1]
+    yield server, url
+    server.kill()
+    server.wait()
+    server.stderr.close()
+
+
+def test_it_ends_in_good_order(process: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
+    """A request that has begun when the server is told to stop is answered."""
+    server, url = process
+    port = int(url.rstrip("/").rpartition(":")[2])
+    text = (tmp_path / "shelf" / "marked.txt").read_text().strip()
+    body = json.dumps({"spec": "demo", "text": text}).encode()
+    for _ in range(100):
+        try:
+            urllib.request.urlopen(f"{url}healthz", timeout=30).read()
+            break
+        except OSError:
+            time.sleep(0.2)
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+        head = f"POST /v1/detect HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body[:50])
+        time.sleep(0.3)
+        server.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        client.sendall(body[50:])
+        answer = b""
+        while chunk := client.recv(65_536):
+            answer += chunk
+    assert b"200 OK" in answer
+    assert b'"watermarked"' in answer
+    assert server.wait(60) == -signal.SIGTERM or server.returncode == 0
