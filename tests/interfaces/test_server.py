@@ -189,7 +189,7 @@ def test_folders_are_read_by_name(ready: Ready, tmp_path: Path) -> None:
     (shelf / "long.txt").write_text("w1 " * 10_000)
     (shelf / "latin.txt").write_bytes(b"caf\xe9")
     (shelf / "demo.verify.json").write_text('{"checks": []}')
-    save_profile(sample(), shelf / "p.npz")
+    save_profile(sample()[1], shelf / "p.npz")
     library = load_library(shelf, [])
     assert list(library.marks) == ["demo"]
     assert list(library.examples) == ["marked"]

@@ -49,19 +49,17 @@ def test_records_are_those_of_the_command_line(
                     str(shelf / "s.key"), "--n-tokens", "12", "--seed", "1", "--batch", "1",
                     "--json", "a b")  # fmt: skip
     told = json.loads(out)
-    found = last["records"][0]
-    assert found["text"] == told["text"]
-    assert found == told | {"signature": found["signature"]}  # the model has another name here
+    assert last == {"records": [told], "notes": []}
     rows = [step["rows"][0] for step in steps]
     assert "".join(row["text"] for row in rows).strip() == told["text"].strip()
-    assert {row["state"] for row in rows} <= {"green", "red", "repeated", "no context", "ended"}
-    body = {"spec": "s", "text": told["text"], "alpha": 0.01}
-    seen = writing.post("/v1/detect", body)[1]
-    assert (rows[-1]["scored"], rows[-1]["green"]) == (seen["scored"], seen["green"])
+    states = [row["state"] for row in rows]
+    assert states[:2] == ["no context"] * 2
+    assert rows[-1]["green"] == states.count("green") > 0
+    assert rows[-1]["scored"] == states.count("green") + states.count("red")
 
 
 def test_two_texts_side_by_side(writing: Asked) -> None:
-    *steps, last = events(writing, n_tokens=30, compare=True, temperature=1.0)
+    *steps, last = events(writing, n_tokens=30, compare=True, seed=1)
     assert len(last["records"]) == 2
     assert all(len(step["rows"]) == 2 for step in steps)
     marked, plain = steps[-1]["rows"]
@@ -132,7 +130,7 @@ def test_a_client_that_goes_away_stops_the_writing(model: LanguageModel, shelf: 
     writer = Writer(model, Limits())
 
     async def leave() -> None:
-        lines = writer.events(mark, GenerateAsked(spec="s", prompt="a", n_tokens=512))
+        lines = writer.events(mark, GenerateAsked(spec="s", prompt="a", n_tokens=60))
         await anext(lines)
         await lines.aclose()  # type: ignore[attr-defined]
         while writer._lock.locked():  # the thread notices at its next step

@@ -12,12 +12,12 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from powermark.detection.evalue import StreamDetector
+from powermark.detection.evalue import log_e_path, planned_rate
+from powermark.detection.scoring import REASONS, score
 from powermark.errors import PowermarkError
 from powermark.evaluation.writing import write_texts
 from powermark.interfaces.generations import mark_parts, sampling_for, signature_of
@@ -25,8 +25,10 @@ from powermark.interfaces.server.library import Mark
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.refusals import Refusal, of_error
 from powermark.interfaces.server.schemas import GenerateAsked
+from powermark.watermark.embed import scheme_of
 
 Event = dict[str, Any]
+_ALPHA = 0.01  # for specs without a plan
 
 
 class Writer:
@@ -122,45 +124,41 @@ class Writer:
         tell({"records": next(iter(texts)), "notes": notes})
 
 
-@dataclass(slots=True)
 class _Row:
-    """One text as it grows: its characters, the colour of its last token, its evidence."""
+    """One text as it grows: its new characters, the state of its last token, its evidence."""
 
-    model: Any
-    mark: Mark
-    shown: str = ""
-    ended: bool = False
-    evidence: StreamDetector = field(init=False)
-
-    def __post_init__(self) -> None:
-        spec, key = self.mark.spec, self.mark.key
-        assert key is not None
-        alpha = (spec.design or {}).get("alpha", 0.01)
-        special = self.model.tokenizer.all_special_ids
-        self.evidence = StreamDetector(spec, key, alpha=alpha, special_ids=special)
+    def __init__(self, model: Any, mark: Mark) -> None:
+        assert mark.key is not None
+        self._model, self._scheme = model, scheme_of(mark.spec, mark.key)
+        self._rates = mark.spec.gamma, planned_rate(mark.spec)
+        self._goal = -np.log((mark.spec.design or {}).get("alpha", _ALPHA))
+        self._shown, self._ended = "", False
+        self._path = np.zeros(0)
+        self._green = 0
 
     def step(self, ids: list[int]) -> Event:
-        """Take the text so far, and say what its last token brought."""
-        ends = self.model.end_ids
-        self.ended |= ids[-1] in ends
-        if self.ended:
+        """Take the text so far, scored as a detector would, and say what its last token brought."""
+        self._ended |= ids[-1] in self._model.end_ids
+        if self._ended:
             return self._said("", "ended")
-        scored, green = self.evidence.scored, self.evidence.green
-        self.evidence.feed(ids[-1:])
-        state = "no context" if len(ids) <= self.mark.spec.context_width else "repeated"
-        if self.evidence.scored > scored:
-            state = "green" if self.evidence.green > green else "red"
-        text = self.model.tokenizer.decode(ids).rstrip("\ufffd")  # half a character waits
-        new, self.shown = text[len(self.shown) :], text
+        tokenizer, row = self._model.tokenizer, np.array(ids)
+        known = row < self._scheme.vocab_size  # padded logits have ids that are no tokens
+        scores = score(self._scheme, [row], masks=[known], special_ids=tokenizer.all_special_ids)
+        colours, state = scores.colours(), REASONS[int(scores.state[-1])]
+        if state == "scored":
+            state = "green" if colours[-1] else "red"
+        self._path, self._green = log_e_path(colours, *self._rates), int(colours.sum())
+        text = tokenizer.decode(ids).rstrip("\ufffd")  # half a character waits
+        new, self._shown = text[len(self._shown) :], text
         return self._said(new, state)
 
     def _said(self, text: str, state: str) -> Event:
-        now = self.evidence
+        enough = np.flatnonzero(self._path >= self._goal)
         return {
             "text": text,
             "state": state,
-            "scored": now.scored,
-            "green": now.green,
-            "log_e": now.log_e,
-            "detected_at": now.detected_at,
+            "scored": self._path.size,
+            "green": self._green,
+            "log_e": float(self._path[-1]) if self._path.size else 0.0,
+            "detected_at": int(enough[0]) + 1 if enough.size else None,
         }

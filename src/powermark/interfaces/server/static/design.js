@@ -88,7 +88,8 @@ export function designView(loaded, query, remember) {
   });
   const request = () => ({ ...Object.fromEntries(GOALS[fields.find][1].map((name) => [name, Number(fields[name])])), ...shared() });
 
-  const result = h("div", { class: "result", "aria-live": "polite", "data-testid": "plan" });
+  const result = h("div", { class: "result", "data-testid": "plan" });
+  const live = h("p", { class: "visually-hidden", role: "status" });
   const holders = Object.fromEntries(["frontier", "length", "map"].map((name) => [name, h("div", { class: "holder" })]));
   const figure = (name, title, text) => h("figure", { class: "card" },
     h("h3", {}, title), holders[name], h("figcaption", {}, text));
@@ -105,7 +106,7 @@ export function designView(loaded, query, remember) {
         h("details", { open: Boolean(fields.profile) || fields.context_width !== "2" }, h("summary", {}, "Model and context"),
           field("Model", profile, "A profile makes a plan true for your model."),
           field("Context width", width, "Tokens before one that choose its green list.")))),
-    h("section", { class: "answer", "aria-label": "The plan" }, result, charts));
+    h("section", { class: "answer", "aria-label": "The plan" }, live, result, charts));
 
   async function solve() {
     running.abort();
@@ -115,6 +116,7 @@ export function designView(loaded, query, remember) {
     try {
       const plan = await ask("/v1/plan", request(), signal);
       result.replaceChildren(...describe(plan));
+      live.textContent = result.querySelector(".headline").textContent;
       charts.hidden = false;
       await Promise.all([drawLength(plan, signal), drawMap(plan, signal)]);
       await drawFrontier(plan, signal);

@@ -29,7 +29,8 @@ export function detectView(loaded, query, remember) {
   const prompt = h("textarea", { id: "prompt", rows: 2, "data-testid": "prompt" });
   const normalise = h("input", { id: "normalise", type: "checkbox", "data-testid": "normalise" });
   const file = h("input", { id: "file", type: "file", accept: ".txt,.md,text/plain", class: "visually-hidden", "data-testid": "file" });
-  const result = h("div", { class: "result", "aria-live": "polite", "data-testid": "detection" });
+  const result = h("div", { class: "result", "data-testid": "detection" });
+  const live = h("p", { class: "visually-hidden", role: "status" });
   text.value = kept;
 
   const take = async (given) => {
@@ -63,6 +64,7 @@ export function detectView(loaded, query, remember) {
       const tokens = loaded.scope === "inspect";
       const found = await ask("/v1/detect", { ...request(), tokens });
       result.replaceChildren(...(tokens ? inspected(found) : judged(found)));
+      live.textContent = result.querySelector(".verdict").innerText;
       if (tokens) drawEvidence(found);
     } catch (error) {
       result.replaceChildren(problem(error));
@@ -142,7 +144,7 @@ export function detectView(loaded, query, remember) {
           h("p", { class: "check" }, normalise, h("label", { for: "normalise" }, "Undo look-alike and invisible characters"))),
         h("p", { class: "copies" }, h("button", { class: "primary", "data-testid": "examine" }, "Examine"),
           h("label", { class: "button", for: "file" }, "Open a file"), file))),
-    h("section", { class: "answer", "aria-label": "The verdict" }, result));
+    h("section", { class: "answer", "aria-label": "The verdict" }, live, result));
   result.append(h("p", { class: "empty" }, "The verdict will be here."));
 
   return { element, enter: () => {

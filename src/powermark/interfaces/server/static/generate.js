@@ -59,7 +59,7 @@ export function generateView(loaded, query, remember) {
     pane.text.append(token(row));
     if (row.state === "green" || row.state === "red") pane.path.push(row.log_e);
     pane.count.textContent = `${row.green} of ${row.scored} green; evidence ${row.log_e.toFixed(1)} nats` +
-      (row.detected_at ? `; enough after ${row.detected_at} tokens` : "");
+      (row.detected_at ? `; enough after ${row.detected_at}` : "");
     drawEvidence();
   }
 
