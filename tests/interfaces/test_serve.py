@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from powermark.interfaces.cli import serve
 from powermark.interfaces.server import run as running
 from tests.interfaces.server import make_ready
 from tests.interfaces.test_cli import Run, run
@@ -52,7 +51,7 @@ def test_it_serves_what_a_demo_left(
     served: list[Any] = []
     opened: list[str] = []
     monkeypatch.setattr(running, "run", lambda app, listener: served.append((app, listener)))
-    monkeypatch.setattr(serve.webbrowser, "open", opened.append)
+    monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr("powermark.models.load_model", lambda name: f"model {name}")
     options = ("--port", "0", "--open", "--tokenizer", str(tmp_path / "words"))
     code, _, err = run("serve", *options, "--model", "tiny", "--threads", "1")
@@ -88,8 +87,9 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def watch() -> list[bool]:
         found = []
-        monkeypatch.setattr(running.H11Protocol, "connection_made", lambda *_: None)
-        monkeypatch.setattr(running.H11Protocol, "on_response_complete", lambda _: None)
+        base = running.PatientProtocol.__mro__[1]
+        monkeypatch.setattr(base, "connection_made", lambda *_: None)
+        monkeypatch.setattr(base, "on_response_complete", lambda _: None)
         monkeypatch.setattr(running.PatientProtocol, "patience", 0.02)
         for cycle in (None, Cycle()):
             protocol = running.PatientProtocol.__new__(running.PatientProtocol)

@@ -203,7 +203,7 @@ def test_folders_are_read_by_name(ready: Ready, tmp_path: Path) -> None:
         )
         body = {"spec": "demo", "token_ids": ready.marked, "tokens": True}
         assert asked.post("/v1/detect", body)[1]["pieces"][5]["text"] == f"{ready.marked[5]} "
-        body = {"n_tokens": 20, "alpha": 0.05, "power": 0.8, "profile": "p"}
+        body = {"n_tokens": 50, "alpha": 0.05, "power": 0.5, "profile": "p"}
         status, found = asked.post("/v1/plan", body)
         assert status == 200
         assert found["signal"].startswith("profile(")
@@ -265,7 +265,7 @@ def test_scopes(ready: Ready, tokens: tuple[Tokens, dict[str, str]]) -> None:
         }  # fmt: skip
         exact = asked.post("/v1/detect", body, **all_)[1]
         assert exact["p"] <= found["p"] <= 10 * exact["p"]
-        assert np.log10(found["p"]) % 1 == 0
+        assert f"{found['p']:.0e}".startswith("1e-")
         for more in ({"tokens": True}, {"alpha": 0.5}):
             assert asked.post("/v1/detect", body | more, **few)[0] == 403
         assert asked.post("/v1/report", body, **few)[0] == 403
@@ -284,10 +284,9 @@ def test_scopes(ready: Ready, tokens: tuple[Tokens, dict[str, str]]) -> None:
 def test_rates(ready: Ready, tokens: tuple[Tokens, dict[str, str]]) -> None:
     known, secret = tokens
     headers = {"Authorization": f"Bearer {secret['detect']}"}
-    with asking(ready.library, tokens=known, limits=Limits(rate=1.0)) as asked:
+    with asking(ready.library, tokens=known, limits=Limits(rate=0.001)) as asked:
         statuses = [asked.http.get("/v1/specs", headers=headers).status_code for _ in range(4)]
-        assert statuses.count(429) >= 1
-        assert statuses[:2] == [200, 200]
+        assert statuses == [200, 429, 429, 429]
     now = 0.0
     rates = Rates(2.0, lambda: now)
     assert [rates.allows(LOCAL) for _ in range(5)] == [True] * 4 + [False]
@@ -330,12 +329,12 @@ def test_health_metrics_docs_and_page(local: Asked, ready: Ready) -> None:
     assert 'powermark_requests_total{route="/v1/detect",status="200"} 1.0' in told
     assert "powermark_tokens_total 120.0" in told
     for path, kind in (
-        ("/", "text/html"), ("/docs", "text/html"), ("/static/app.js", "text/javascript"),
-        ("/swagger/swagger-ui-bundle.js", "text/javascript"), ("/openapi.json", "application/json"),
+        ("/", "text/html"), ("/docs", "text/html"), ("/static/app.js", "javascript"),
+        ("/swagger/swagger-ui-bundle.js", "javascript"), ("/openapi.json", "application/json"),
     ):  # fmt: skip
         answer = local.http.get(path)
         assert answer.status_code == 200
-        assert answer.headers["content-type"].startswith(kind)
+        assert kind in answer.headers["content-type"]
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
     paths = local.http.get("/openapi.json").json()["paths"]

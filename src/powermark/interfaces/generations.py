@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from powermark.evaluation.writing import Sampling, digest_of_prompts
 from powermark.signature import signature
@@ -21,7 +22,7 @@ def sampling_for(
     A plan made with a profile holds for the profile's settings; others get a note.
     """
     planned = ((None if spec is None else spec.design) or {}).get("profile") or {}
-    settings = {
+    settings: dict[str, Any] = {
         name: planned.get(name, _USUAL[name]) if value is None else value
         for name, value in given.items()
     }

@@ -110,7 +110,7 @@ class Rates:
 
     def allows(self, client: Client) -> bool:
         """Take one request out of the client's bucket, if there is one."""
-        now, most = self._clock(), 2.0 * self._rate
+        now, most = self._clock(), max(1.0, 2.0 * self._rate)
         level, since = self._buckets.get(client.name, (most, now))
         level = min(most, level + (now - since) * self._rate)
         allowed = level >= 1.0

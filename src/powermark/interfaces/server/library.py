@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from powermark.calibration.profile import Profile
 from powermark.calibration.profile_file import load_profile
@@ -26,6 +26,7 @@ from powermark.watermark.embed import load_key_for
 from powermark.watermark.keys import HashKey, SecretKey, load_ring
 from powermark.watermark.spec import FORMAT, WatermarkSpec, digest_of
 
+T = TypeVar("T")
 _EXAMPLE_BYTES = 20_000
 _VERIFIED = ".verify.json"
 _DETECTORS = 64  # kept ready; a client that varies alpha makes new ones
@@ -69,7 +70,7 @@ class Library:
         return None if name is None else _named(self.profiles, name, "profile")
 
 
-def _named(shelf: Mapping[str, Any], name: str, kind: str) -> Any:
+def _named(shelf: Mapping[str, T], name: str, kind: str) -> T:
     if name not in shelf:
         hint = f"loaded: {', '.join(shelf)}." if shelf else f"no {kind} is loaded."
         raise Refusal(404, "not-found", f"no {kind} has this name.", hint=hint)
