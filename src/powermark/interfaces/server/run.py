@@ -36,13 +36,15 @@ def check_exposure(host: str, *, has_tokens: bool) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; port 0 is any free one."""
+    if not 0 <= port < 2**16:
+        raise InvalidInput(f"--port must be from 0 to 65535; got {port}.")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
         raise FileProblem(
-            f"cannot listen on {host} port {port}: {reason}.", hint="choose another --port."
+            f"cannot listen on {host} port {port}: {error.strerror}.",
+            hint="choose another --port.",
         ) from None
 
 
