@@ -76,7 +76,7 @@ def test_plans_are_those_of_the_command_line(local: Asked, run: Run) -> None:
 
 
 def test_powers_and_curves_are_those_of_the_command_line(local: Asked, run: Run) -> None:
-    body = {"gamma": 0.25, "delta": 2, "n_tokens": 50, "alpha": 0.01, "edit_rate": 0.1}
+    body: dict[str, Any] = {"gamma": 0.25, "delta": 2, "n_tokens": 50, "alpha": 0.01}
     told = json.loads(run("power", *options_of(body), "--json")[1])
     assert local.post("/v1/power", body) == (200, told)
     for body in (
@@ -170,8 +170,8 @@ def test_batches_are_those_of_the_command_line(
     assert (first["source"], first["error"]["code"]) == ("far", "mismatch")
     assert (second["verdict"], third["verdict"]) == ("inconclusive", "watermarked")
     with asking(ready.library, limits=Limits(n_tokens=100)) as few:
-        texts = [{"token_ids": ready.marked}]
-        _, found = few.post("/v1/detect/batch", {"spec": "demo", "texts": texts})
+        body = {"spec": "demo", "texts": [{"token_ids": ready.marked}]}
+        _, found = few.post("/v1/detect/batch", body)
         assert found["results"][0]["error"]["code"] == "too-large"
         status, _ = few.post("/v1/detect", {"spec": "demo", "token_ids": ready.marked})
         assert status == 413

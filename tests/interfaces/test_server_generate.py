@@ -128,9 +128,10 @@ def test_a_client_that_goes_away_stops_the_writing(model: LanguageModel, shelf: 
 
     mark: Mark = load_library(shelf, [model.tokenizer]).mark("s")
     writer = Writer(model, Limits())
+    given = {"spec": "s", "prompt": "a", "n_tokens": 60}
 
     async def leave() -> None:
-        lines = writer.events(mark, GenerateAsked(spec="s", prompt="a", n_tokens=60))
+        lines = writer.events(mark, GenerateAsked.model_validate(given))
         await anext(lines)
         await lines.aclose()  # type: ignore[attr-defined]
         while writer._lock.locked():  # the thread notices at its next step

@@ -111,7 +111,7 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
       } else {
         const [a, b] = layer.at;
         const [cx, cy] = [px(a), py(b)];
-        const late = cx > width * 0.6;
+        const late = layer.side !== "right" && cx > width * 0.6;
         const shape = layer.style === "chosen"
           ? s("circle", { cx, cy, r: 7 }) : s("rect", { x: cx - 5, y: cy - 5, width: 10, height: 10, transform: `rotate(45 ${cx} ${cy})` });
         shape.setAttribute("class", name);

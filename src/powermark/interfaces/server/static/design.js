@@ -196,7 +196,7 @@ export function designView(loaded, query, remember) {
     ];
     if (edited) layers.push({ kind: "line", style: "second", points: curve.points.map((p) => [p.n_tokens, p.attacked_power]), label: "edited,", testid: "length-edited" });
     layers.push({ kind: "point", style: "chosen", at: [n_tokens, plan.power], label: edited ? "untouched" : "this plan", testid: "chosen-length" });
-    if (edited) layers.push({ kind: "point", style: "usual", at: [n_tokens, plan.attacked_power], label: "edited", below: true, testid: "chosen-edited" });
+    if (edited) layers.push({ kind: "point", style: "usual", at: [n_tokens, plan.attacked_power], label: "edited", below: true, side: "right", testid: "chosen-edited" });
     draw(holders.length, {
       testid: "length", title: "Power against length",
       description: `With ${n_tokens} counted tokens the power is ${percent(plan.power, 1)}.`,
@@ -221,7 +221,7 @@ export function designView(loaded, query, remember) {
         { kind: "line", style: "main", fill: "above", points, label: "least delta,", testid: "map-line" },
         ...(fields.profile ? [] : [{ kind: "line", style: "same", points: same, hover: false, testid: "map-kl" }]),
         { kind: "vertical", style: "faint", at: gamma_star, label: "γ*" },
-        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, below: true, testid: `map-usual-${i}` })),
+        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, below: i === 1, testid: `map-usual-${i}` })),
         { kind: "point", style: "chosen", at: [plan.gamma, plan.delta], label: "this plan", testid: "chosen-map" },
       ],
     });
