@@ -5,9 +5,10 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "chromium"
+expect.set_options(timeout=60_000)  # a machine may be busy
 
 
 @pytest.fixture(scope="session")

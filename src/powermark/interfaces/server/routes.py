@@ -127,8 +127,10 @@ async def detect_batch(asked: schemas.BatchAsked, client: Asking, service: Servi
 
 @api.post(
     "/report",
-    response_class=HTMLResponse,
-    responses={200: {"description": "As `powermark detect --html` writes."}},
+    responses={
+        200: {"content": {"text/html": {}}, "description": "As `powermark detect --html` writes."}
+    },
+    response_model=None,
 )
 async def report(asked: schemas.DetectAsked, client: Inspecting, service: Serving) -> HTMLResponse:
     """Look for a mark and return a page that stands alone."""
@@ -155,7 +157,7 @@ generating = APIRouter(prefix="/v1", responses=_PROBLEMS)
 
 @generating.post(
     "/generate",
-    response_class=StreamingResponse,
+    response_model=None,
     responses={200: {"content": {"application/x-ndjson": {}}, "description": "A line a step."}},
 )
 async def generate(
