@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from powermark.interfaces.server import run as running
 from tests.interfaces.server import make_ready
@@ -70,6 +71,17 @@ def test_it_serves_what_a_demo_left(
     assert "http://[::1]:" in err or "cannot listen on ::1" in err
     if len(served) > 1:
         served[1][1].close()
+
+
+def test_running_requests_get_time_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: seen.append((self, sockets)))
+    with running.listen("127.0.0.1", 0) as listener:
+        running.run(FastAPI(), listener)
+        [(server, sockets)] = seen
+        assert sockets == [listener]
+    assert server.config.timeout_graceful_shutdown == 30
+    assert server.config.access_log is False
 
 
 class _Transport:

@@ -71,6 +71,8 @@ def test_plans_are_those_of_the_command_line(local: Asked, run: Run) -> None:
     assert local.post("/v1/plan", body | {"steer": True}) == (200, told)
     status, said = local.post("/v1/plan", body)
     assert (status, said["error"]["message"]) == (422, "checkpoint and delta_cap are for steer.")
+    status, said = local.post("/v1/plan", {"n_tokens": 3, "alpha": 1e-9, "power": 0.9})
+    assert (status, said["error"]["code"]) == (422, "infeasible")
     status, said = local.post("/v1/plan", body | {"steer": True, "n_tokens": 5000})
     assert (status, said["error"]["code"]) == (422, "invalid")
 
@@ -102,6 +104,9 @@ def test_specs_are_those_of_the_command_line(
     run("plan", *options_of(body), "--model", str(ready.folder.parent / "words"),
         "--key", str(ready.folder / "demo.key"), "-o", str(path))  # fmt: skip
     assert local.post("/v1/spec", body | {"like": "demo"}) == (200, json.loads(path.read_text()))
+    flat = {"signal": "dirichlet", "vocab_size": 600}
+    status, found = local.post("/v1/spec", body | flat)
+    assert (status, found["design"]["signal"][:9]) == (200, "dirichlet")
     status, said = local.post("/v1/spec", body)
     assert (status, said["error"]["hint"]) == (422, "give like or vocab_size.")
     _, shown, _ = run("spec", "show", str(ready.folder / "demo.json"), "--json")
