@@ -129,9 +129,7 @@ def verify_command(
     _show(found, html, result, as_json)
 
 
-def _show(
-    found: Verification, html: Path | None, result: Path | None, as_json: bool
-) -> None:
+def _show(found: Verification, html: Path | None, result: Path | None, as_json: bool) -> None:
     """Print and write what was found; exit code 1 where a promise is broken."""
     from powermark.evaluation.page import verification_page
 
