@@ -30,7 +30,7 @@ bench: $(READY)  ## speeds that are promised
 	  python -m benchmarks.$$part || status=1; \
 	done; exit $$status
 
-browser: $(READY)  ## the HTML report in a real Chromium
+browser: $(READY)  ## the page and the HTML report in a real Chromium
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	python -m pytest -q browser
 
