@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -74,3 +76,32 @@ def test_without_ray(
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match="needs ray"):
         scan(find_sources([str(corpus)]), world.recipe(), Output(str(tmp_path / "o")), engine="ray")
+
+
+def test_a_cluster_that_is_there_already_is_left_running(
+    world: World, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Data:
+        """Ray Data as far as it is used, in this process."""
+
+        def from_items(self, items: list[dict[str, int]], **_: object) -> "Data":
+            self.items = items
+            return self
+
+        def map(self, kind: Any, fn_constructor_args: Any, concurrency: int, **_: object) -> "Data":
+            assert concurrency == 3
+            self.worker = kind(*fn_constructor_args)
+            return self
+
+        def materialize(self) -> None:
+            for item in self.items:
+                self.worker(item)
+
+    fake: Any = ModuleType("ray")
+    fake.is_initialized, fake.cluster_resources = lambda: True, lambda: {"CPU": 3.0}
+    fake.data = Data()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setitem(sys.modules, "ray.data", fake.data)
+    found = find_sources([str(corpus)])
+    whole = scan(found, world.recipe(), Output(str(tmp_path / "whole")), workers=1)
+    assert scan(found, world.recipe(), Output(str(tmp_path / "ray")), engine="ray") == whole

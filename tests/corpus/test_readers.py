@@ -130,7 +130,7 @@ def test_bad_rows_are_rejected_with_their_place(tmp_path: Path) -> None:
         b'{"text": "' + b"x" * 70_000,
         b"",
     ]
-    path.write_bytes(good + b"\n".join(bad))
+    path.write_bytes(good + b"\n".join(bad) + b"\n \n")
     found = rows([str(path)], Wanted(longest=50))
     assert contents(found) == ["one", [1, 2], [], "two"]
     assert [batch.content.type for batch in found[:3]] == [readers.TEXT, readers.IDS, readers.TEXT]

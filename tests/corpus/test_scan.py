@@ -16,7 +16,7 @@ import pytest
 from powermark.corpus import local, readers, sources
 from powermark.corpus.output import Output
 from powermark.corpus.scan import scan
-from powermark.corpus.scanner import Scanned
+from powermark.corpus.scanner import SCHEMA, Scanned
 from powermark.corpus.sources import find_sources
 from powermark.errors import FileProblem, InvalidInput
 from tests.corpus.conftest import World, documents, text_of, write_jsonl
@@ -237,3 +237,36 @@ def test_the_command(
     write_jsonl(short, ["w1 w2 w3"])
     assert call(*model, str(short), "-o", str(tmp_path / "e"), "--windows-above", "50") == 0
     assert "too short to tell" in capsys.readouterr().out
+
+
+def test_the_command_on_another_engine_and_without_its_packages(
+    world: World, corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from powermark.interfaces.cli import main
+
+    def answer(*_: object, **given: object) -> dict[str, object]:
+        assert (given["engine"], given["address"]) == ("ray", "auto")
+        return {"rejects": 0, "files_not_read": 0, "marks": []}
+
+    common = ["scan", "--spec", str(world.folder / "s.json"), "--key", world.key, str(corpus)]
+    common += ["-o", "out", "--engine", "ray", "--address", "auto", "--ids"]
+    monkeypatch.setattr("powermark.corpus.scan.scan", answer)
+    with pytest.raises(SystemExit) as stop:
+        main(common)
+    assert not stop.value.code
+    shown = capsys.readouterr()
+    assert "0 rows or files rejected" in shown.out
+    assert "special tokens count like any other" in shown.err
+    monkeypatch.setitem(sys.modules, "powermark.corpus.output", None)
+    with pytest.raises(SystemExit) as stop:
+        main(common)
+    assert stop.value.code == 2
+    assert "pip install 'powermark[corpus]'" in capsys.readouterr().err
+
+
+def test_partitions_without_rows(tmp_path: Path) -> None:
+    for form in ("parquet", "jsonl"):
+        output = Output(str(tmp_path / form), form)
+        (tmp_path / form).mkdir()
+        output.write_part("00000-00000", [SCHEMA.empty_table()], [])
+        assert sum(table.num_rows for table in output.tables()) == 0
