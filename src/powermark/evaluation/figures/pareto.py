@@ -65,7 +65,7 @@ def points(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def draw_pareto(rows: list[dict[str, Any]]) -> Figure:
     """Draw a panel for each corpus."""
     corpora = list(dict.fromkeys(row["corpus"] for row in rows))
-    figure = new_figure(4.4 * len(corpora), 4.4)
+    figure = new_figure(max(9.0, 4.4 * len(corpora)), 4.6)
     panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
     for axes, corpus in zip(panels, corpora, strict=True):
         mine = [row for row in rows if row["corpus"] == corpus]

@@ -64,7 +64,7 @@ figure { margin: 2rem 0; } img { max-width: 100%; background: #fff; } figcaption
 </style></head><body>
 <h1>The paper, reproduced</h1>
 <p>Beyond Heuristic Tuning: Power-Calibrated LLM Watermarking (ICML 2026), statement by
-statement: $counts.</p>
+statement: $counts. Verdicts are worth what the number of texts below is worth.</p>
 <dl>$about</dl>
 <div class="scroll"><table><tr><th>statement</th><th>the paper</th><th>here</th><th></th></tr>
 $rows</table></div>
