@@ -8,8 +8,9 @@ from scipy import special, stats
 from powermark.calibration.signal import PlugIn
 from powermark.errors import InvalidInput
 from powermark.evaluation.figures.inflation import inflations
-from powermark.evaluation.figures.pareto import draw_gamma_zero, draw_pareto, points
+from powermark.evaluation.figures.pareto import STYLES, draw_gamma_zero, draw_pareto, points
 from powermark.evaluation.figures.qq import draw_quantiles, quantiles
+from powermark.evaluation.figures.quality import draw_quality
 from powermark.evaluation.reproduction.attacked import survivors
 from powermark.evaluation.reproduction.cells import _planned
 from powermark.evaluation.reproduction.claims import Claim, claims
@@ -54,6 +55,8 @@ def test_frontiers_and_curves() -> None:
     x, y = np.array([0.0, 1.0, 2.0, 0.5]), np.array([1.0, 0.9, 0.5, 0.6])
     assert frontier(x, y).tolist() == [True, True, True, False]
     assert frontier(x, np.array([1.0, 0.99, 0.5, 0.99])).tolist() == [True] * 4  # within tolerance
+    twice = np.array([1.0, 1.0, 0.0])
+    assert frontier(twice, twice, 0.0).tolist() == [True, True, False]
     along = np.linspace(0, 4, 20)
     found = logistic(along, special.expit(3.0 * (2.0 - along)))
     assert found == pytest.approx((3.0, 2.0), abs=1e-3)
@@ -197,6 +200,16 @@ def test_figures_of_few_points() -> None:
     assert len(found) == len(rows) - 1
     draw_pareto(found)
     draw_gamma_zero(found)
+
+
+def test_quality_against_detections() -> None:
+    rows = cells_of_a_study(0.9, {"grid": 0.3})
+    for i, row in enumerate(rows):
+        row |= {"bleu": 0.1 * i, "rouge_l": 0.2, "bert_score": float("nan"), "tpr": 1.0 - 0.1 * i}
+    figure = draw_quality(rows)
+    assert len(figure.axes) == 9
+    assert len(figure.axes[0].lines) == len(STYLES) + 1  # points of each, one curve
+    assert len(figure.axes[2].lines) == len(STYLES)
 
 
 def test_survivors_of_removal() -> None:

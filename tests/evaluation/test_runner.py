@@ -108,6 +108,12 @@ def test_colours_under_another_share(writer: LanguageModel, data: Path) -> None:
     assert with_colours(lab, [], 0.5) == []
 
 
+def test_what_was_made_is_remembered(writer: LanguageModel, data: Path) -> None:
+    lab, values = Lab(writer, data, data, KEY), iter([1.5, 2.5])
+    for _ in range(2):
+        assert lab.remembered("one", lambda: {"a": next(values)}) == {"a": 1.5}
+
+
 def test_progress_says_what_is_left(writer: LanguageModel, data: Path) -> None:
     heard: list[str] = []
     lab = Lab(writer, data, data, KEY, say=heard.append)

@@ -226,6 +226,7 @@ def test_slots_of_the_second_runner(adapter: Any) -> None:
     assert processor.add_request(0, asks("one", 0.5))
     assert not processor.add_request(1, asks("off"))
     processor.apply_staged_writes()
+    processor.apply_staged_writes()  # a step without news
     ids = state.all_token_ids.np
     ids[3, :6], ids[0, :3], ids[1, :3] = [1, 2, 3, 4, 5, 6], [7, 8, 9], [7, 8, 9]
     # slot 3 has committed six tokens and drafts two more; the drafts are only in the input

@@ -54,7 +54,7 @@ def test_experiments_as_tables(
     table = Path(out.strip()).read_text().splitlines()
     assert table[0].startswith("corpus,temperature,gamma,delta,texts,rate_measured")
     assert len(table) == 4
-    assert "experiments need --data" in run(*job)[2]
+    assert "this experiment needs --data" in run(*job)[2]
 
 
 def test_the_whole_story(run: Run, named: tuple[str, ...], tmp_path: Path) -> None:

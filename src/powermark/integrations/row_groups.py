@@ -47,9 +47,6 @@ class RowGroups(BaseWatermarkingConfig):  # type: ignore[misc]
     def validate(self) -> None:
         """Nothing is left to check; transformers calls this."""
 
-    def __deepcopy__(self, memo: object) -> RowGroups:
-        return self  # generate() copies its configuration; the records must stay these
-
     def mark(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Return the logits of a step with every group's mark."""
         sizes = [rows for rows, _ in self._groups]

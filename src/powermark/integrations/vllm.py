@@ -74,7 +74,7 @@ class Watermark(ListProcessor, SlotProcessor):  # type: ignore[misc]
                 )
             _log.info("powermark is installed, and no mark is set up: texts are not marked")
             marks = Marks.none()
-        elif marks.by_name:
+        else:
             tokenizer = cached_tokenizer_from_config(config)
             if tokenizer is None:
                 raise EngineProblem(

@@ -39,8 +39,9 @@ def straight(x: Array, y: Array) -> tuple[float, float, float]:
 
 
 def frontier(x: Array, y: Array, tolerance: float = TOLERANCE) -> NDArray[np.bool_]:
-    """Which points no other one beats in both directions by more than the tolerance."""
+    """Which points no other one beats in both directions by the tolerance; equal ones stay."""
     beaten = (x[None] >= x[:, None] + tolerance) & (y[None] >= y[:, None] + tolerance)
+    beaten &= (x[None] > x[:, None]) | (y[None] > y[:, None])
     return np.asarray(~beaten.any(axis=1), bool)
 
 
