@@ -137,6 +137,11 @@ def test_kill_and_resume(world: World, corpus: Path, tmp_path: Path) -> None:
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
+def test_a_folder_by_its_address_is_a_folder(tmp_path: Path) -> None:
+    """Written under another name first, as folders are; not as object stores."""
+    assert Output(f"file://{tmp_path}/o/").place == f"{tmp_path}/o"
+
+
 def test_output_to_a_store(world: World, corpus: Path, tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     run(world, corpus, Output("memory://out"))

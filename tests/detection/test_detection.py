@@ -202,3 +202,7 @@ def test_the_page_stands_alone_and_escapes_what_it_shows() -> None:
 
 def test_words_without_a_tokenizer_are_ids() -> None:
     assert words_of(Detector(SPEC, KEY), None, [5, 6]) == ["5 ", "6 "]
+
+
+def test_the_power_of_windows_takes_no_longer_for_longer_texts() -> None:
+    assert Detector(SPEC, KEY, detector="winmax").power_at(1_000_000) > 0.99

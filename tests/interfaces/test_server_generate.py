@@ -95,18 +95,27 @@ def test_refusals(writing: Asked, model: LanguageModel, shelf: Path) -> None:
         assert plain.http.post("/v1/generate", json={}).status_code == 404
 
 
-def test_errors_on_the_way_end_the_stream(writing: Asked) -> None:
+def test_errors_on_the_way_end_the_stream(
+    writing: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
     from powermark.errors import InvalidInput
     from powermark.interfaces.server import writer
 
-    def broken(*_: object) -> None:
-        raise InvalidInput("no more words.")
+    def ends(error: Exception) -> dict[str, Any]:
+        def broken(*_: object) -> None:
+            raise error
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "signature_of", lambda *_: "")
-        patch.setattr(writer, "write_texts", _one_step_then(broken))
-        found = events(writing, n_tokens=3)
-    assert found[-1] == {"error": {"code": "invalid", "message": "no more words."}}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(writer, "signature_of", lambda *_: "")
+            patch.setattr(writer, "write_texts", _one_step_then(broken))
+            return dict(events(writing, n_tokens=3)[-1]["error"])
+
+    assert ends(InvalidInput("no more words.")) == {"code": "invalid", "message": "no more words."}
+    assert ends(RuntimeError("a secret prompt")) == {
+        "code": "broken",
+        "message": "the text could not be finished.",
+    }
+    assert "secret" not in capsys.readouterr().err
 
 
 def _one_step_then(end: Any) -> Any:

@@ -39,6 +39,8 @@ class Output:
             raise InvalidInput(
                 f"the output format must be one of {get_args(Format)}; got {form!r}."
             )
+        for local in ("file://", "local://"):  # folders of this machine, whatever they are called
+            place = place.removeprefix(local)
         self.place, self.form = place.rstrip("/"), form
 
     @contextmanager

@@ -44,6 +44,7 @@ Kind = Literal["count", "winmax", "winmax-c", "evalue"]
 ENOUGH_POWER = 0.8  # below, finding nothing means nothing
 _LONGEST_WALK = 20_000  # tokens of a simulated walk of evidence
 _FEW_REDS = 2.5  # red tokens that chance may put at the start of a marked text
+_LONGEST_WINDOWED = 1_000  # tokens of a text that a window detector's power is simulated for
 _DRAWS = 2_000  # marked texts simulated for the power of a window or e-value detector
 _MANY_REPEATS = 0.3  # share of a text
 _LOG_2 = float(np.log(2.0))
@@ -258,7 +259,8 @@ class Detector:
         rng = np.random.default_rng(n)
         if self.detector == "evalue":
             return self._evalue_power(min(n, _LONGEST_WALK), level, rng)
-        test = WindowTest(self.detector, n, gamma)
+        # a longer text has more power, and a search takes time in the square of its length
+        test = WindowTest(self.detector, min(n, _LONGEST_WINDOWED), gamma)
         return test.power(rate, level, draws=_DRAWS, rng=rng, schedule=self._schedule)
 
     def _evalue_power(self, n: int, level: float, rng: np.random.Generator) -> float:

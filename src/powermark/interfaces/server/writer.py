@@ -25,6 +25,7 @@ from powermark.interfaces.server.library import Mark
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.refusals import Refusal, of_error
 from powermark.interfaces.server.schemas import GenerateAsked
+from powermark.interfaces.server.telemetry import Log
 from powermark.watermark.embed import scheme_of
 
 Event = dict[str, Any]
@@ -44,17 +45,20 @@ class Writer:
             raise Refusal(422, "no-key", "the server has no key for this spec.")
         if not self._lock.acquire(blocking=False):
             raise Refusal(503, "busy", "another text is being written.", retry_after=5)
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | PowermarkError | None]()
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | Refusal | None]()
         gone = threading.Event()
 
-        def tell(event: Event | PowermarkError | None) -> None:
+        def tell(event: Event | Refusal | None) -> None:
             loop.call_soon_threadsafe(queue.put_nowait, event)
 
         def work() -> None:
             try:
                 self._write(mark, asked, tell, gone)
             except PowermarkError as error:
-                tell(error)
+                tell(of_error(error))
+            except Exception as error:  # its message may quote the prompt
+                Log().error(error)
+                tell(Refusal(500, "broken", "the text could not be finished."))
             finally:
                 self._lock.release()
                 tell(None)
@@ -64,11 +68,10 @@ class Writer:
         begun = False
         try:
             while (event := await queue.get()) is not None:
-                if isinstance(event, PowermarkError):
-                    refusal = of_error(event)
+                if isinstance(event, Refusal):
                     if not begun:
-                        raise refusal
-                    event = json.loads(bytes(refusal.response().body))
+                        raise event
+                    event = json.loads(bytes(event.response().body))
                 begun = True
                 yield json.dumps(event, allow_nan=False).encode() + b"\n"
         finally:
