@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from powermark.evaluation.experiments import lab as lab_module
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.runner import Cell, run, with_colours
 from powermark.evaluation.writing import Sampling
@@ -112,6 +113,21 @@ def test_what_was_made_is_remembered(writer: LanguageModel, data: Path) -> None:
     lab, values = Lab(writer, data, data, KEY), iter([1.5, 2.5])
     for _ in range(2):
         assert lab.remembered("one", lambda: {"a": next(values)}) == {"a": 1.5}
+
+
+def test_corpora_by_name(
+    writer: LanguageModel, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def passages(name: str, most: int) -> list[str]:
+        asked.append((name, most))
+        return ["w3 w4", "w5 w6"]
+
+    monkeypatch.setattr(lab_module, "passages", passages)
+    lab = Lab(writer, None, data, KEY)
+    assert sorted(lab.openings("wikitext-2", 2)) == ["w3 w4", "w5 w6"]
+    assert asked == [("wikitext-2", 1_000)]
 
 
 def test_progress_says_what_is_left(writer: LanguageModel, data: Path) -> None:
