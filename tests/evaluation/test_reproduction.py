@@ -18,7 +18,7 @@ from powermark.evaluation.reproduction.fits import frontier, logistic, straight,
 from powermark.evaluation.reproduction.page import reproduction_page
 from powermark.evaluation.reproduction.scales import SCALES, scale_named
 from powermark.evaluation.reproduction.study import Study
-from powermark.evaluation.reproduction.summary import counts_of, inflation, spent_until, summarise
+from powermark.evaluation.reproduction.summary import counts_of, inflation, kl_of, summarise
 from powermark.evaluation.reproduction.targets import BY_FORMULA, BY_STUDY
 from powermark.evaluation.runner import Cell
 from powermark.interfaces.cli.reproduce import _FORMULAS, _STUDIES
@@ -79,7 +79,7 @@ def test_a_cell_that_is_all_it_should_be() -> None:
 def test_texts_that_are_too_short_say_nothing() -> None:
     short = records(0.7, 3, tokens=20)
     assert np.isnan(counts_of(short)).all()
-    assert not spent_until(short).known
+    assert not kl_of(short).known
     row = summarise(Cell(corpus="c4", method="grid", texts=3, gamma=0.5), short)
     assert (row["texts"], row["efficiency"]) == (0, 0.0)
     assert np.isnan([row["green_rate"], row["c_hat"], inflation(np.array([50.0, 50.0]))]).all()

@@ -24,7 +24,7 @@ from powermark.theory.power import binomial_tail, critical_count
 
 GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
 _WEAKEST = 1e-4  # a smaller bias is no mark
-_COMPARING, _SAMPLED = 1e-7, 1e-4  # precision of delta while counts are compared; on a sample
+_COMPARING = 1e-7  # precision of delta while critical counts are compared
 _STARTS = (1.0, 0.97, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # shares of n where the exact search looks too
 
 
@@ -128,8 +128,7 @@ class _Tried(NamedTuple):
 
 def _try(problem: Problem, k: float, near: float) -> _Tried:
     gamma = float(rate_for(problem.n_tokens, k, problem.alpha))
-    precision = _COMPARING if isinstance(problem.signal, PlugIn) else _SAMPLED
-    found = _tune(problem, k, gamma, near=near, precision=precision)
+    found = _tune(problem, k, gamma, near=near, precision=_COMPARING)
     if found is None:
         return _Tried(np.inf, np.inf)
     return _Tried(float(problem.signal.kl(*found)), found[1])

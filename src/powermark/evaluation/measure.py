@@ -101,9 +101,17 @@ def kl_until(
     tokens would mix the next block's beginning in.
     """
     scores = score(scheme, [record["token_ids"] for record in records])
-    spent = []
-    for i, record in enumerate(records):
-        places = scores.positions(i)
-        if places.size >= n_tokens:
-            spent.append([np.sum(record["kl"][: places[n_tokens - 1] + 1]) / n_tokens])
+    places = [scores.positions(i) for i in range(scores.texts)]
+    return spent_until(places, [record["kl"] for record in records], n_tokens, level)
+
+
+def spent_until(
+    places: Sequence[Any], kls: Sequence[ArrayLike], n_tokens: int, level: float = LEVEL
+) -> Estimate:
+    """As :func:`kl_until`, from where in each text the tokens that count are."""
+    spent = [
+        [np.sum(np.asarray(kl)[: where[n_tokens - 1] + 1]) / n_tokens]
+        for where, kl in zip(places, kls, strict=True)
+        if where.size >= n_tokens
+    ]
     return mean_per_token(spent, level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from transformers import AutoModel, AutoTokenizer
@@ -13,6 +14,7 @@ from powermark.models.store import encoder_folder
 _UNSET = 10**6  # transformers' way to say that a tokenizer knows no limit is 1e30
 
 
+@lru_cache(maxsize=2)  # asked for cell after cell
 def load_encoder(name: str = DEFAULT_ENCODER, *, layers: int | None = None) -> tuple[Any, Any]:
     """Return an encoder in evaluation mode, cut after some layers, and its tokenizer.
 

@@ -91,16 +91,8 @@ class Tracker:
     """Follows a batch of texts of one length and says each one's next bias.
 
     A row that goes on from another (beams, a batch that was reordered) takes over its state; one
-    that was never seen is read from its beginning.
-
-    Parameters
-    ----------
-    scheme
-        Green lists.
-    schedule
-        Biases by state.
-    special_ids
-        Ids that never count.
+    that was never seen is read from its beginning. It takes what :class:`Counts` takes, but for its
+    rows.
     """
 
     def __init__(

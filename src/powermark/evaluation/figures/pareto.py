@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
+from powermark.checks import Array
 from powermark.evaluation.figures.canvas import (
     BLACK,
     BLUE,
@@ -69,8 +71,13 @@ def draw_pareto(rows: list[dict[str, Any]]) -> Figure:
     panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
     for axes, corpus in zip(panels, corpora, strict=True):
         mine = [row for row in rows if row["corpus"] == corpus]
-        for method, (colour, marker) in STYLES.items():
-            _method([row for row in mine if row["method"] == method], axes, method, colour, marker)
+        for method in STYLES:
+            of_method = [row for row in mine if row["method"] == method]
+            x, y, kept = (
+                np.array([row[k] for row in of_method])
+                for k in ("neg_log_kl", "tpr", "on_frontier")
+            )
+            draw_method(axes, method, x, y, kept.astype(bool))
         _limit(axes)
         axes.set_title(corpus, fontsize=10)
         axes.set_xlabel("−log KL (right is better)")
@@ -79,14 +86,14 @@ def draw_pareto(rows: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _method(rows: list[dict[str, Any]], axes: Axes, method: str, colour: str, marker: str) -> None:
-    x, y = (np.array([row[k] for row in rows]) for k in ("neg_log_kl", "tpr"))
+def draw_method(axes: Axes, method: str, x: Array, y: Array, kept: NDArray[np.bool_]) -> None:
+    """Draw a method's points, and the curve through those that are kept."""
+    colour, marker = STYLES[method]
     axes.plot(x, y, marker, color=colour, label=method, ms=6 if marker != "." else 4, alpha=0.8)
-    best = np.array([row["on_frontier"] for row in rows], bool)
-    curve = logistic(x[best], y[best]) if best.any() else None
+    curve = logistic(x[kept], y[kept])
     if curve is not None:
         a, b = curve
-        along = np.linspace(x.min(), x.max() + 0.3, 100)
+        along = np.linspace(x.min(), x.max(), 100)
         axes.plot(along, special.expit(a * (b - along)), color=colour, lw=0.9)
 
 

@@ -146,7 +146,7 @@ def _pareto(study: Study) -> Iterator[Claim]:
             "calibrated parameters lie on the frontier",
             ours or "no method reaches it",
             "reproduced" if win else "differs",
-            "the authors' own points are not in it: their size is above alpha"
+            "the authors' best point is not in it: its size is above alpha"
             if win
             else "a cell of a search with few texts can reach a TPR by luck",
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from powermark.calibration.profile import Profile
 from powermark.checks import Array
@@ -61,14 +62,24 @@ class Study:
     def _run(self, cells: list[Cell], sampling: Sampling) -> Texts:
         return by_cell(cells, run(self.lab, cells, sampling, batch=self.scale.batch))
 
-    def profile(self, corpus: str, temperature: float = 1.0) -> Profile:
-        """Return the model's profile on a corpus."""
-        return grids.profile_of(self.lab, corpus, self.scale, temperature)
+    @cached_property
+    def profile(self) -> Callable[..., Profile]:
+        """The model's profile on a corpus, at temperature 1 or another; each is read once."""
+
+        def read(corpus: str, temperature: float = 1.0) -> Profile:
+            return grids.profile_of(self.lab, corpus, self.scale, temperature)
+
+        return lru_cache(read)
 
     @cached_property
     def rows(self) -> list[Row]:
         """What each marked cell shows."""
         return [summarise(cell, texts) for cell, texts in self.compared if cell.gamma is not None]
+
+    @cached_property
+    def cooler_rows(self) -> list[Row]:
+        """The same at the authors' temperature."""
+        return [summarise(cell, texts) for cell, texts in self.cooler]
 
     def unmarked(self, corpus: str) -> list[Record]:
         """Return the unmarked texts of a corpus."""
@@ -76,8 +87,7 @@ class Study:
 
     def predictions(self, temperature: float = 1.0) -> list[Row]:
         """Cells of the linear fits, beside what the plug-in and the profile say."""
-        texts = self.compared if temperature == 1.0 else self.cooler
-        found = [summarise(cell, records) for cell, records in texts if cell.gamma is not None]
+        found = self.rows if temperature == 1.0 else self.cooler_rows
         return [
             row
             for corpus in self.corpora

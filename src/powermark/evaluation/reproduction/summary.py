@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from powermark.checks import Array
-from powermark.evaluation.measure import LEVEL, detected, mean_per_token
+from powermark.evaluation.measure import LEVEL, Estimate, detected, spent_until
 from powermark.evaluation.reproduction.scales import ALPHA, N_TOKENS
 from powermark.evaluation.runner import GREEN, UNSCORED, Cell
 from powermark.evaluation.writing import Record
@@ -29,14 +29,10 @@ def counts_of(records: Sequence[Record], n_tokens: int = N_TOKENS) -> Array:
     return np.array([row[:n_tokens].sum() if row.size >= n_tokens else np.nan for row in rows])
 
 
-def spent_until(records: Sequence[Record], field: str = "kl", n_tokens: int = N_TOKENS) -> Any:
+def kl_of(records: Sequence[Record], field: str = "kl") -> Estimate:
     """KL until the n-th token that counts, per such token; texts with fewer are left out."""
-    spent = []
-    for record in records:
-        places = np.flatnonzero([letter != UNSCORED for letter in record["colours"]])
-        if places.size >= n_tokens:
-            spent.append([np.sum(record[field][: places[n_tokens - 1] + 1]) / n_tokens])
-    return mean_per_token(spent)
+    places = [np.flatnonzero([c != UNSCORED for c in record["colours"]]) for record in records]
+    return spent_until(places, [record[field] for record in records], N_TOKENS)
 
 
 def inflation(counts: Array, n_tokens: int = N_TOKENS) -> float:
@@ -58,8 +54,8 @@ def summarise(cell: Cell, records: Sequence[Record]) -> Row:
     counts = counts_of(records)
     k = int(critical_count(N_TOKENS, cell.gamma, ALPHA))
     kz = int(z_critical_count(N_TOKENS, cell.gamma, ALPHA))
-    kl, found = spent_until(records), detected(counts, k, LEVEL)
-    plain = spent_until(records, "kl_plain") if records and "kl_plain" in records[0] else kl
+    kl, found = kl_of(records), detected(counts, k, LEVEL)
+    plain = kl_of(records, "kl_plain") if records and "kl_plain" in records[0] else kl
     tpr_z = detected(counts, kz, LEVEL).value
     size, size_z = (float(binomial_tail(N_TOKENS, c, cell.gamma)) for c in (k, kz))
     return {
