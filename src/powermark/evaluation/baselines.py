@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from powermark.checks import Array
+from powermark.evaluation import kernels
 from powermark.watermark.embed import measure_bias
 from powermark.watermark.scheme import Scheme
+from powermark.watermark.threads import over_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +60,7 @@ class DualAscent:
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Array:
         """Return the biases of this step, and learn from it."""
-        ids, logits = input_ids.numpy(), scores.numpy()
+        ids, logits = input_ids.cpu().numpy(), scores.cpu().numpy()
         if self._prices.size != ids.shape[0]:
             self._prices = np.full(ids.shape[0], self._start)
         now = self._prices
@@ -92,7 +94,7 @@ class Threshold:
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Array:
         """Return the biases of this step."""
-        ids, logits = input_ids.numpy(), scores.numpy()
+        ids, logits = input_ids.cpu().numpy(), scores.cpu().numpy()
         masks = self._scheme.green_masks(ids[:, ids.shape[1] - self._scheme.context_width :])
         price = surprise_per_green(logits[:, : masks.shape[1]], masks)
         return np.where(price <= self._beta, HARD, 0.0)
@@ -104,11 +106,11 @@ def surprise_per_green(logits: NDArray[np.floating], green: NDArray[np.bool_]) -
     Moving probability from red to green, each block keeping its proportions, costs this much
     expected surprise for each green token won.
     """
-    logs = special.log_softmax(logits.astype(np.float64), axis=1)
-    chances = np.exp(logs)
-    surprise = -special.xlogy(chances, chances)
-    mass, spent = ((x * green).sum(axis=1) for x in (chances, surprise))
-    rest, others = 1.0 - mass, surprise.sum(axis=1) - spent
+    found = np.empty((logits.shape[0], 3))
+    rows = (np.ascontiguousarray(logits), np.ascontiguousarray(green), found)
+    over_rows(lambda first, last: kernels.surprises(*rows, first, last), *logits.shape)
+    mass, spent, others = found.T
+    rest = 1.0 - mass
     with np.errstate(divide="ignore", invalid="ignore"):
         price = spent / mass - others / rest
     return np.where(mass <= 0.0, np.inf, np.where(rest <= 0.0, -np.inf, price))

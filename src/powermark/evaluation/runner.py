@@ -56,15 +56,19 @@ class Cell:
         return blake2b(parts.encode(), digest_size=8).hexdigest()
 
 
-def run(lab: Lab, cells: Sequence[Cell], sampling: Sampling, *, batch: int) -> list[Record]:
+def run(
+    lab: Lab, cells: Sequence[Cell], sampling: Sampling, *, batch: int, first_prompt: int = 0
+) -> list[Record]:
     """Return the records of all cells, writing what is not there yet.
+
+    Every cell begins with the same prompt of its corpus, number ``first_prompt``.
 
     A record has its cell's ``cell`` name and ``number`` of the prompt, ids and text, KL and green
     rate of every step (``kl_plain`` at temperature 1), and the ``colours`` of its tokens.
     """
     jobs = [(cell, number) for cell in cells for number in range(cell.texts)]
     most = {c.corpus: max(d.texts for d in cells if d.corpus == c.corpus) for c in cells}
-    prompts = {corpus: lab.openings(corpus, count) for corpus, count in most.items()}
+    prompts = {corpus: lab.openings(corpus, count, first_prompt) for corpus, count in most.items()}
     described = [[cell.name, cell.texts] for cell in cells]
     parts: dict[str, Any] = {"model": lab.model.digest, **asdict(sampling)}
     line = signature(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +16,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PREDICTORS = {"plug-in": ORANGE, "profile": BLUE}
+AUTHORS = "plug-in at .7 delta"  # what their fits compare with
 
 
-def predicted(rows: list[dict[str, Any]], profile: SignalModel) -> list[dict[str, Any]]:
-    """Return the cells of the linear fits with what each signal model says of them."""
-    kept = [row for row in rows if row["method"] == "grid" and row["delta"] in FITTED]
+def predicted(
+    rows: list[dict[str, Any]], profile: SignalModel, temperature: float = 1.0
+) -> list[dict[str, Any]]:
+    """Return the cells of the linear fits with what each signal model says of them.
+
+    A cell's delta acts after temperature; the authors' is added before, so is ``temperature``
+    times that. They measure KL without temperature (``kl_plain``), and compare it and the green
+    rate with the plug-in at ``temperature`` times their delta.
+    """
+    predictors = [("plug-in", PlugIn(), 1.0), ("profile", profile, 1.0)]
+    if temperature != 1.0:
+        predictors.append((AUTHORS, PlugIn(), temperature**2))
     found = []
-    for row in kept:
+    for row in rows:
+        meant = row["delta"] * temperature
+        if row["method"] != "grid" or not np.isclose(meant, FITTED).any():
+            continue
         told: dict[str, Any] = {}
-        for name, signal in (("plug-in", PlugIn()), ("profile", profile)):
-            told[f"green_rate, {name}"] = float(signal.green_rate(row["gamma"], row["delta"]))
-            told[f"kl, {name}"] = float(signal.kl(row["gamma"], row["delta"]))
-        shown = ("corpus", "gamma", "delta", "texts", "green_rate", "kl")
+        for name, signal, factor in predictors:
+            delta = factor * row["delta"]
+            told[f"green_rate, {name}"] = float(signal.green_rate(row["gamma"], delta))
+            told[f"kl, {name}"] = float(signal.kl(row["gamma"], delta))
+        shown = ("corpus", "gamma", "delta", "texts", "green_rate", "kl", "kl_plain")
         found.append({key: row[key] for key in shown} | told)
     return found
 
@@ -36,22 +51,23 @@ def fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for corpus in dict.fromkeys(row["corpus"] for row in rows):
         mine = [row for row in rows if row["corpus"] == corpus]
-        for quantity in ("green_rate", "kl"):
-            seen = np.array([row[quantity] for row in mine])
-            for name in PREDICTORS:
-                told = np.array([row[f"{quantity}, {name}"] for row in mine])
-                line = through_origin(told, seen)
-                found.append(
-                    {
-                        "corpus": corpus,
-                        "quantity": quantity,
-                        "predictor": name,
-                        "cells": len(mine),
-                        "k": line.slope,
-                        "r2": line.r2,
-                        "r2_identity": line.r2_identity,
-                    }
-                )
+        for quantity, name in product(("green_rate", "kl"), (*PREDICTORS, AUTHORS)):
+            if f"{quantity}, {name}" not in mine[0]:
+                continue
+            told = np.array([row[f"{quantity}, {name}"] for row in mine])
+            measured = "kl_plain" if (quantity, name) == ("kl", AUTHORS) else quantity
+            line = through_origin(told, np.array([row[measured] for row in mine]))
+            found.append(
+                {
+                    "corpus": corpus,
+                    "quantity": quantity,
+                    "predictor": name,
+                    "cells": len(mine),
+                    "k": line.slope,
+                    "r2": line.r2,
+                    "r2_identity": line.r2_identity,
+                }
+            )
     return found
 
 

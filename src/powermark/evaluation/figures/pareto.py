@@ -41,11 +41,11 @@ STYLES = {
 }
 
 
-def points(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def points(rows: list[dict[str, Any]], stage: str) -> list[dict[str, Any]]:
     """Return x = -log KL and y = TPR of each cell, and whether it is on its method's frontier.
 
-    The authors' points are judged by their own z-test, whose size exceeds alpha; all others by the
-    exact test.
+    ``stage`` is "search", or "final" for cells that were written anew. The authors' points are
+    judged by their own z-test, whose size exceeds alpha; all others by the exact test.
     """
     found = []
     for row in rows:
@@ -53,7 +53,8 @@ def points(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             continue
         theirs = row["method"] == "authors"
         y, size = (row["tpr_z"], row["size_z"]) if theirs else (row["tpr"], row["size"])
-        shown = {key: row[key] for key in ("corpus", "method", "gamma", "delta", "target", "texts")}
+        names = ("corpus", "method", "gamma", "delta", "target", "texts", "kl")
+        shown = {"stage": stage} | {key: row[key] for key in names}
         found.append(shown | {"neg_log_kl": -float(np.log(row["kl"])), "tpr": y, "size": size})
     for corpus in dict.fromkeys(row["corpus"] for row in found):
         for method in STYLES:
@@ -65,19 +66,20 @@ def points(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def draw_pareto(rows: list[dict[str, Any]]) -> Figure:
-    """Draw a panel for each corpus."""
+    """Draw a panel for each corpus: cells of the search with curves, final ones with a rim."""
     corpora = list(dict.fromkeys(row["corpus"] for row in rows))
     figure = new_figure(max(9.0, 4.4 * len(corpora)), 4.6)
     panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
     for axes, corpus in zip(panels, corpora, strict=True):
         mine = [row for row in rows if row["corpus"] == corpus]
         for method in STYLES:
-            of_method = [row for row in mine if row["method"] == method]
-            x, y, kept = (
-                np.array([row[k] for row in of_method])
-                for k in ("neg_log_kl", "tpr", "on_frontier")
+            search, final = (
+                [row for row in mine if (row["method"], row["stage"]) == (method, stage)]
+                for stage in ("search", "final")
             )
+            x, y, kept = _columns(search)
             draw_method(axes, method, x, y, kept.astype(bool))
+            _draw_final(axes, method, *_columns(final)[:2])
         _limit(axes)
         axes.set_title(corpus, fontsize=10)
         axes.set_xlabel("−log KL (right is better)")
@@ -97,6 +99,18 @@ def draw_method(axes: Axes, method: str, x: Array, y: Array, kept: NDArray[np.bo
         axes.plot(along, special.expit(a * (b - along)), color=colour, lw=0.9)
 
 
+def _columns(rows: list[dict[str, Any]]) -> tuple[Array, Array, Array]:
+    x, y, kept = ([row[key] for row in rows] for key in ("neg_log_kl", "tpr", "on_frontier"))
+    return np.array(x, float), np.array(y, float), np.array(kept, float)
+
+
+def _draw_final(axes: Axes, method: str, x: Array, y: Array) -> None:
+    colour, marker = STYLES[method]
+    filled = marker not in "x+"
+    rim = {"markeredgecolor": BLACK} if filled else {"markeredgewidth": 2.5}
+    axes.plot(x, y, "o" if marker == "." else marker, color=colour, ms=8, **rim)
+
+
 def _limit(axes: Axes) -> None:
     powers = np.linspace(0.06, 0.999, 200)
     x = -np.log(information_limit(N_TOKENS, ALPHA, powers))
@@ -110,7 +124,11 @@ def draw_gamma_zero(rows: list[dict[str, Any]]) -> Figure:
     figure = new_figure(3.6 * len(corpora), 3.6)
     panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
     for axes, corpus in zip(panels, corpora, strict=True):
-        mine = [row for row in rows if (row["corpus"], row["method"]) == (corpus, "grid")]
+        mine = [
+            row
+            for row in rows
+            if (row["corpus"], row["method"], row["stage"]) == (corpus, "grid", "search")
+        ]
         below = np.array([row["gamma"] < float(gamma_zero(row["delta"])) for row in mine], bool)
         x, y = (np.array([row[k] for row in mine]) for k in ("neg_log_kl", "tpr"))
         axes.plot(x[~below], y[~below], "o", color=BLUE, ms=4, label="γ ≥ γ₀(δ)")

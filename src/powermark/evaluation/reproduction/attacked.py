@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,47 +13,44 @@ from powermark.detection.scoring import score
 from powermark.detection.windows import WindowTest
 from powermark.evaluation.attacks import replace_block
 from powermark.evaluation.experiments.lab import Lab
-from powermark.evaluation.measure import detected, share
+from powermark.evaluation.measure import Estimate, detected, share
 from powermark.evaluation.reproduction.cells import REMOVED
-from powermark.evaluation.reproduction.scales import ALPHA, N_TOKENS
+from powermark.evaluation.reproduction.scales import ALPHA, ENOUGH, N_TOKENS
 from powermark.evaluation.reproduction.summary import Row
 from powermark.evaluation.runner import Cell
 from powermark.evaluation.writing import Record
-from powermark.theory.power import critical_count
-
-WITHIN = 65  # tokens that the block is a share of, as in the authors' code
-ENOUGH = 0.95  # TPR before and after
+from powermark.theory.power import binomial_tail, critical_count
 
 
-def attack(lab: Lab, cell: Cell, marked: Sequence[Record], unmarked: Sequence[Record]) -> list[Row]:
-    """Return a row for each share removed, 0 first: TPR of both detectors at their exact levels.
+def attack(
+    lab: Lab, cell: Cell, marked: Sequence[Record], unmarked: Sequence[Record]
+) -> Iterator[Row]:
+    """Yield a row for each share removed, 0 first, and detector: its TPR at its exact level.
 
-    The block is replaced by the unmarked text of the same prompt, at the same places.
+    The block lies in the stretch that is tested, and is replaced by the unmarked text of the same
+    prompt, at the same places.
     """
     assert cell.gamma is not None
     whole = [record["token_ids"] for record in marked]
     plain = [unmarked[record["number"]]["token_ids"] for record in marked]
-    rows = []
     for removal in (0.0, *REMOVED):
-        ids = replace_block(whole, plain, removal, seed=lab.seed, within=WITHIN).ids
+        ids = replace_block(whole, plain, removal, seed=lab.seed, within=N_TOKENS).ids
         colours = _first_colours(lab, cell.gamma, ids)
-        k = int(critical_count(N_TOKENS, cell.gamma, ALPHA))
-        counts, windows = detected(colours.sum(axis=1), k), _windows(cell.gamma, colours)
-        rows.append(
-            {
+        for detector, (found, size) in _detections(cell.gamma, colours).items():
+            yield {
                 "corpus": cell.corpus,
                 "method": cell.method,
                 "cell": cell.name,
                 "gamma": cell.gamma,
                 "delta": cell.delta,
                 "removal": removal,
-                "texts": colours.shape[0],
-                "tpr_count": counts.value,
-                "tpr_winmax_c": windows,
-                "winmax_c_size": threshold(cell.gamma)[1],
+                "detector": detector,
+                "size": size,
+                "texts": found.texts,
+                "tpr": found.value,
+                "tpr_low": found.low,
+                "tpr_high": found.high,
             }
-        )
-    return rows
 
 
 def _first_colours(lab: Lab, gamma: float, texts: Sequence[ArrayLike]) -> Array:
@@ -65,11 +61,18 @@ def _first_colours(lab: Lab, gamma: float, texts: Sequence[ArrayLike]) -> Array:
     return np.array(kept, np.float64).reshape(-1, N_TOKENS)
 
 
-def _windows(gamma: float, colours: Array) -> float:
-    value = threshold(gamma)[0]
-    if value is None or not len(colours):
-        return 0.0 if len(colours) else float("nan")
-    return share(_test(gamma).statistics(colours) > value).value
+def _detections(gamma: float, colours: Array) -> dict[str, tuple[Estimate, float]]:
+    """Return the share that each detector finds, and its size."""
+    k = int(critical_count(N_TOKENS, gamma, ALPHA))
+    threshold, size = _threshold(gamma)
+    if threshold is None or not len(colours):  # no test of the level exists: nothing is found
+        windows = share(np.zeros(len(colours)))
+    else:
+        windows = share(_test(gamma).statistics(colours) > threshold)
+    return {
+        "count": (detected(colours.sum(axis=1), k), float(binomial_tail(N_TOKENS, k, gamma))),
+        "winmax-c": (windows, size),
+    }
 
 
 @lru_cache(maxsize=512)
@@ -78,31 +81,37 @@ def _test(gamma: float) -> WindowTest:
 
 
 @lru_cache(maxsize=512)
-def threshold(gamma: float) -> tuple[float | None, float]:
+def _threshold(gamma: float) -> tuple[float | None, float]:
     """WinMax-C's threshold, None where no test of the level exists, and its size."""
     found = _test(gamma).threshold(ALPHA)
     return found.value, found.size
 
 
-def survivors(attacked: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+def held(attacked: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """Return a row for each cell, detector and removal: KL, and the lesser TPR, before or after."""
+    kls = {row["cell"]: {key: row[key] for key in ("kl", "kl_low", "kl_high")} for row in rows}
+    before = {(r["cell"], r["detector"]): r for r in attacked if r["removal"] == 0.0}
+    found = []
+    for row in attacked:
+        if row["removal"] > 0.0:
+            both = (row, before[row["cell"], row["detector"]])
+            least = {key: float(np.min([r[key] for r in both])) for key in ("tpr", "tpr_high")}
+            shown = ("corpus", "method", "cell", "detector", "removal", "texts")
+            found.append({key: row[key] for key in shown} | least | kls[row["cell"]])
+    return found
+
+
+def survivors(rows: Sequence[Row]) -> list[Row]:
     """Return, for each corpus, method and detector, the least KL that holds after each removal.
 
     Among cells whose TPR is at least ENOUGH before and after; None where none is.
     """
-    kls = {row["cell"]: row["kl"] for row in rows}
-    found: list[Row] = []
-    pairs = dict.fromkeys((row["corpus"], row["method"]) for row in attacked)
-    for (corpus, method), detector in product(pairs, ("count", "winmax_c")):
-        row: Row = {"corpus": corpus, "method": method, "detector": detector}
-        mine = [r for r in attacked if (r["corpus"], r["method"]) == (corpus, method)]
-        tprs = {(r["cell"], r["removal"]): r[f"tpr_{detector}"] for r in mine}
-        for removal in REMOVED:
-            held = [
-                kls[cell]
-                for cell in {r["cell"] for r in mine}
-                if min(tprs[cell, 0.0], tprs[cell, removal]) >= ENOUGH
-            ]
-            row[f"kl_{removal:g}"] = min(held, default=None)
-            row[f"neg_log_kl_{removal:g}"] = -float(np.log(min(held))) if held else None
-        found.append(row)
-    return found
+    found: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        names = {key: row[key] for key in ("corpus", "method", "detector")}
+        mine = found.setdefault(tuple(names.values()), dict(names))
+        key = f"kl_{row['removal']:g}"
+        known = mine.setdefault(key, None)
+        if row["tpr"] >= ENOUGH and (known is None or row["kl"] < known):
+            mine[key] = row["kl"]
+    return list(found.values())

@@ -4,39 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 from powermark.calibration.authors import published_points
-from powermark.calibration.plan import Plan, plan
+from powermark.calibration.plan import plan
 from powermark.calibration.profile import Profile
 from powermark.calibration.signal import PlugIn, SignalModel
 from powermark.errors import Infeasible
 from powermark.evaluation.baselines import fixed_pair
 from powermark.evaluation.experiments.lab import Lab
-from powermark.evaluation.reproduction.scales import ALPHA, FITTED, N_TOKENS, TOKENS, Scale
+from powermark.evaluation.reproduction.scales import (
+    ALPHA,
+    AUTHORS_TEMPERATURE,
+    FITTED,
+    N_TOKENS,
+    TOKENS,
+    Scale,
+)
 from powermark.evaluation.runner import Cell
 from powermark.evaluation.writing import Sampling
+from powermark.signature import signature
 
 REMOVED = (0.1, 0.15, 0.2)  # shares of a text that the attack replaces
 OURS = ("exact", "profile", "steered")
+FOR_REMOVAL = ("profile, for removal", "steered, for removal")
+ATTACKED_POWERS = (0.95, 0.97)
 INFLATED = (0.2, 1.0)  # gamma and delta of the paper's c-hat
 
 
 def profile_of(lab: Lab, corpus: str, scale: Scale, temperature: float = 1.0) -> Profile:
     """Return the model's profile on prompts that no cell has."""
-    prompts = lab.openings(corpus, scale.profiled, first=max(scale.few, 2 * scale.many))
+    prompts = lab.openings(corpus, scale.profiled, first=scale.profiled_from)
     return lab.profile(prompts, Sampling(n_tokens=TOKENS, temperature=temperature))
 
 
-def compared(lab: Lab, corpus: str, scale: Scale) -> list[Cell]:
-    """Return every method on a corpus, at temperature 1."""
-    return [*_unmarked(corpus, scale), *_rivals(corpus, scale), *_ours(lab, corpus, scale)]
-
-
-def _unmarked(corpus: str, scale: Scale) -> Iterator[Cell]:
+def rivals(corpus: str, scale: Scale) -> Iterator[Cell]:
+    """Yield unmarked text and every method of others, at temperature 1."""
     yield Cell(corpus=corpus, method="unmarked", texts=2 * scale.many)
-
-
-def _rivals(corpus: str, scale: Scale) -> Iterator[Cell]:
     for gamma, delta in product(scale.gammas, scale.deltas):
         texts = scale.many if (gamma, delta) == INFLATED else scale.few
         yield Cell(corpus=corpus, method="grid", texts=texts, gamma=gamma, delta=delta)
@@ -61,23 +65,22 @@ def _rivals(corpus: str, scale: Scale) -> Iterator[Cell]:
             rule="dual ascent",
             target=gain,
         )
-    for rank, (gamma, delta) in enumerate(published_points(N_TOKENS, ALPHA)):
-        texts = scale.few if rank else scale.many  # the first is their plan, others are weaker
-        yield Cell(corpus=corpus, method="authors", texts=texts, gamma=gamma, delta=delta)
+    for gamma, delta in published_points(N_TOKENS, ALPHA):
+        yield Cell(corpus=corpus, method="authors", texts=scale.few, gamma=gamma, delta=delta)
 
 
-def _ours(lab: Lab, corpus: str, scale: Scale) -> Iterator[Cell]:
+def ours(lab: Lab, corpus: str, scale: Scale) -> Iterator[Cell]:
+    """Yield our plans for the model on a corpus, at temperature 1."""
     profile = profile_of(lab, corpus, scale)
-    for power in scale.powers:
-        for method in OURS:
-            signal = PlugIn() if method == "exact" else profile
-            yield from _planned(corpus, method, scale.many, power, signal)
-    for method in ("profile", "steered"):
-        name = f"{method}, for removal"
-        yield from _planned(corpus, name, scale.many, 0.95, profile, removal=REMOVED[-1])
+    for power, method in product(scale.powers, OURS):
+        signal = PlugIn() if method == "exact" else profile
+        yield from planned(lab, corpus, method, scale.many, power, signal)
+    for power, method in product(ATTACKED_POWERS, FOR_REMOVAL):
+        yield from planned(lab, corpus, method, scale.many, power, profile, removal=REMOVED[-1])
 
 
-def _planned(
+def planned(
+    lab: Lab,
     corpus: str,
     method: str,
     texts: int,
@@ -85,9 +88,17 @@ def _planned(
     signal: SignalModel,
     removal: float | None = None,
 ) -> Iterator[Cell]:
-    """Yield the cell of a plan, where there is one."""
+    """Yield the cell of a plan, where there is one; plans are kept on disk."""
+    line = signature("planned", signal=signal.name, method=method, p=power, removal=removal)
+    found = lab.remembered(line, lambda: _plan(method, power, signal, removal))
+    if found:
+        yield Cell(corpus=corpus, method=method, texts=texts, target=power, **found)
+
+
+def _plan(method: str, power: float, signal: SignalModel, removal: float | None) -> dict[str, Any]:
+    """Return what a cell needs of a plan; nothing where no plan has such power."""
     try:
-        found: Plan = plan(
+        found = plan(
             n_tokens=N_TOKENS,
             alpha=ALPHA,
             power=power,
@@ -96,23 +107,26 @@ def _planned(
             steer=method.startswith("steered"),
         )
     except Infeasible:
-        return
-    yield Cell(
-        corpus=corpus,
-        method=method,
-        texts=texts,
-        gamma=found.gamma,
-        delta=found.delta,
-        rule="constant" if found.steering is None else "steered",
-        steering=found.steering,
-        target=power,
-    )
+        return {}
+    rule = "constant" if found.steering is None else "steered"
+    return {
+        "gamma": found.gamma,
+        "delta": found.delta,
+        "rule": rule,
+        "steering": found.steering,
+    }
 
 
 def fitted(corpus: str, scale: Scale) -> list[Cell]:
-    """Return the cells of the linear fits, for another temperature."""
+    """Return the cells of the linear fits as the authors wrote them: cooler, delta before that."""
     return [
-        Cell(corpus=corpus, method="grid", texts=scale.fitted, gamma=gamma, delta=delta)
+        Cell(
+            corpus=corpus,
+            method="grid",
+            texts=scale.fitted,
+            gamma=gamma,
+            delta=delta / AUTHORS_TEMPERATURE,
+        )
         for gamma, delta in product(scale.gammas, FITTED)
     ]
 

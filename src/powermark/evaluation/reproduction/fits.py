@@ -10,7 +10,7 @@ from scipy import optimize, special
 
 from powermark.checks import Array
 
-TOLERANCE = 0.02  # by which a point must be beaten in both directions to leave the frontier
+TOLERANCE = 0.02  # by which a point must be beaten to leave the frontier
 
 
 class Line(NamedTuple):
@@ -39,9 +39,10 @@ def straight(x: Array, y: Array) -> tuple[float, float, float]:
 
 
 def frontier(x: Array, y: Array, tolerance: float = TOLERANCE) -> NDArray[np.bool_]:
-    """Which points no other one beats in both directions by the tolerance; equal ones stay."""
-    beaten = (x[None] >= x[:, None] + tolerance) & (y[None] >= y[:, None] + tolerance)
-    beaten &= (x[None] > x[:, None]) | (y[None] > y[:, None])
+    """Which points no other one beats: by the tolerance in one direction, at least even in both."""
+    right, up = (v[None] - v[:, None] for v in (x, y))  # by how much column j exceeds row i
+    beaten = (right >= 0.0) & (up >= 0.0) & (np.maximum(right, up) >= tolerance)
+    beaten &= (right > 0.0) | (up > 0.0)
     return np.asarray(~beaten.any(axis=1), bool)
 
 

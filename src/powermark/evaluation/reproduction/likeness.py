@@ -13,6 +13,7 @@ from powermark.evaluation.runner import Cell
 from powermark.evaluation.writing import Record
 from powermark.models.catalog import DEFAULT_ENCODER
 
+FEWEST = 3  # cells that make a line
 METRICS = {"bleu": "BLEU", "rouge_l": "ROUGE-L", "bert_score": "BERTScore"}
 
 
@@ -37,9 +38,11 @@ def likeness(
 
 def regressions(rows: Sequence[Row]) -> list[Row]:
     """Return the straight line of each metric against KL, over all cells of all corpora."""
-    kl = np.array([row["kl"] for row in rows])
     found = []
     for name in METRICS:
-        a, b, r2 = straight(kl, np.array([row[name] for row in rows]))
-        found.append({"metric": name, "cells": kl.size, "at_zero": a, "per_nat": b, "r2": r2})
+        pairs = np.array([(row["kl"], row[name]) for row in rows], float).reshape(-1, 2)
+        kl, score = pairs[np.isfinite(pairs).all(axis=1)].T
+        if kl.size >= FEWEST:
+            a, b, r2 = straight(kl, score)
+            found.append({"metric": name, "cells": kl.size, "at_zero": a, "per_nat": b, "r2": r2})
     return found

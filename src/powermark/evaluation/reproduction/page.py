@@ -17,7 +17,7 @@ def reproduction_page(
     return _PAGE.substitute(
         counts=", ".join(
             f"{sum(claim.verdict == word for claim in found)} {word}"
-            for word in ("reproduced", "corrected", "differs")
+            for word in ("reproduced", "corrected", "differs", "not decided")
         ),
         about="".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in about.items()),
         rows="".join(_row(claim) for claim in found),
@@ -27,9 +27,10 @@ def reproduction_page(
 
 def _row(claim: Claim) -> str:
     why = f"<br><small>{escape(claim.why)}</small>" if claim.why else ""
+    colour = claim.verdict.split()[-1]
     return (
         f"<tr><td>{escape(claim.statement)}</td><td>{escape(claim.paper)}</td>"
-        f'<td>{escape(claim.ours)}</td><td class="{claim.verdict}">{claim.verdict}{why}</td></tr>'
+        f'<td>{escape(claim.ours)}</td><td class="{colour}">{claim.verdict}{why}</td></tr>'
     )
 
 
@@ -55,11 +56,13 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
 dd { margin: 0; }
 .scroll { overflow-x: auto; }
 .reproduced { color: #00664b; } .corrected { color: #0a5a8a; } .differs { color: #a04000; }
+.decided { color: #666; }
 small { color: #555; }
 figure { margin: 2rem 0; } img { max-width: 100%; background: #fff; } figcaption { color: #555; }
 @media (prefers-color-scheme: dark) {
   body { color: #e6e6e6; background: #15181c; } th, td { border-color: #3a3f45; }
   .reproduced { color: #5fd3ae; } .corrected { color: #7cc4f0; } .differs { color: #f0a070; }
+  .decided { color: #aaa; }
   small, figcaption { color: #aaa; } }
 </style></head><body>
 <h1>The paper, reproduced</h1>

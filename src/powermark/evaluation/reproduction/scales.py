@@ -8,7 +8,8 @@ from powermark.errors import InvalidInput
 from powermark.evaluation.baselines import GAINS, GAMMAS
 
 N_TOKENS, ALPHA = 50, 0.05  # of every comparison, as in the paper
-TOKENS = 66  # written for it: repeats and first tokens do not count, and the attack needs 65
+TOKENS = 66  # written for it: repeats and first tokens do not count
+ENOUGH = 0.95  # TPR at which methods are compared
 FITTED = (0.5, 1.0, 2.0)  # biases of the paper's linear fits
 AUTHORS_TEMPERATURE = 0.7
 
@@ -24,13 +25,15 @@ class Scale:
     powers
         For which our plans are made.
     few, many
-        Texts of a cell of a search, and of a single contender.
+        Texts of a cell of a search, and of a plan.
     profiled
         Texts of a profile.
     fitted
         Texts of a cell at the authors' temperature.
     long_texts, long_tokens
         Of the Q-Q plots.
+    final
+        Texts on which the best cells of each method are measured anew.
     corpora
         How many, unless some are named.
     """
@@ -39,15 +42,32 @@ class Scale:
     deltas: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0)
     betas: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0)
     gains: tuple[float, ...] = GAINS
-    powers: tuple[float, ...] = (0.8, 0.9, 0.95, 0.99)
+    powers: tuple[float, ...] = (0.8, 0.9, 0.95, 0.97, 0.99)
     few: int
     many: int
     profiled: int
     fitted: int
     long_texts: int
+    final: int
     long_tokens: int = 500
     corpora: int = 3
     batch: int = 96
+    long_batch: int = 32
+
+    @property
+    def profiled_from(self) -> int:
+        """The first prompt that no cell of a search has."""
+        return max(self.few, 2 * self.many)
+
+    @property
+    def final_from(self) -> int:
+        """The first prompt that nothing has been chosen on."""
+        return self.profiled_from + self.profiled
+
+    @property
+    def prompts(self) -> int:
+        """How many prompts of a corpus are needed."""
+        return max(self.final_from + self.final, self.long_texts, self.fitted)
 
 
 SCALES = {
@@ -62,11 +82,12 @@ SCALES = {
         profiled=12,
         fitted=2,
         long_texts=4,
+        final=4,
         long_tokens=50,
         corpora=1,
     ),
-    "small": Scale(few=16, many=64, profiled=144, fitted=12, long_texts=96),
-    "full": Scale(few=500, many=500, profiled=500, fitted=100, long_texts=2500),
+    "small": Scale(few=12, many=48, profiled=144, fitted=12, long_texts=64, final=96),
+    "full": Scale(few=500, many=500, profiled=500, fitted=100, long_texts=2500, final=500),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from powermark.calibration.profile import Profile
@@ -13,9 +13,11 @@ from powermark.evaluation.figures.green_rate import predicted
 from powermark.evaluation.figures.inflation import inflations
 from powermark.evaluation.figures.pareto import STYLES, points
 from powermark.evaluation.figures.qq import quantiles
-from powermark.evaluation.measure import Estimate, detected
+from powermark.evaluation.measure import detected
+from powermark.evaluation.quality import bert_score, bleu, rouge_l
 from powermark.evaluation.reproduction import cells as grids
-from powermark.evaluation.reproduction.attacked import attack, survivors
+from powermark.evaluation.reproduction.attacked import attack, held
+from powermark.evaluation.reproduction.contest import finalists
 from powermark.evaluation.reproduction.likeness import likeness
 from powermark.evaluation.reproduction.scales import (
     ALPHA,
@@ -41,26 +43,69 @@ class Study:
     scale: Scale
     corpora: tuple[str, ...]
 
+    def check(self) -> None:
+        """Raise, before hours of work, what would stop it: too few prompts, a package missing."""
+        for needed in (bleu, rouge_l, bert_score):
+            needed(["a text"], ["a text"])
+        for corpus in self.corpora:
+            self.lab.openings(corpus, 1, first=self.scale.prompts - 1)
+
     @cached_property
     def compared(self) -> Texts:
         """Every method on every corpus at temperature 1."""
-        cells = [c for name in self.corpora for c in grids.compared(self.lab, name, self.scale)]
-        return self._run(cells, Sampling(n_tokens=TOKENS))
+        found: Texts = []
+        for corpus in self.corpora:
+            found += self._run(list(grids.rivals(corpus, self.scale)))
+            found += self._run(list(grids.ours(self.lab, corpus, self.scale)))
+        return found
+
+    @cached_property
+    def final(self) -> Texts:
+        """The cheapest cells of every method, on prompts that nothing was chosen on."""
+        found: Texts = []
+        for corpus in self.corpora:
+            rows, after = ([r for r in some if r["corpus"] == corpus] for some in self._searched)
+            chosen = finalists(rows, after)
+            cells = [c for c, _ in self.compared if c.corpus == corpus and c.name in chosen]
+            unmarked = Cell(corpus=corpus, method="unmarked", texts=self.scale.final)
+            anew = [unmarked, *(replace(cell, texts=self.scale.final) for cell in cells)]
+            found += self._run(anew, first_prompt=self.scale.final_from)
+        return found
+
+    @property
+    def _searched(self) -> tuple[list[Row], list[Row]]:
+        return self.rows, held(self._attacked(self.compared), self.rows)
 
     @cached_property
     def cooler(self) -> Texts:
         """The cells of the linear fits at the authors' temperature."""
-        cells = [c for name in self.corpora for c in grids.fitted(name, self.scale)]
-        return self._run(cells, Sampling(n_tokens=TOKENS, temperature=AUTHORS_TEMPERATURE))
+        sampling = Sampling(n_tokens=TOKENS, temperature=AUTHORS_TEMPERATURE)
+        cells = (grids.fitted(corpus, self.scale) for corpus in self.corpora)
+        return [pair for some in cells for pair in self._run(some, sampling)]
 
     @cached_property
     def long(self) -> Texts:
         """Long texts of the first corpus, unmarked and marked."""
+        sampling = Sampling(n_tokens=int(1.12 * self.scale.long_tokens) + 8)
         cells = grids.long(self.corpora[0], self.scale)
-        return self._run(cells, Sampling(n_tokens=int(1.12 * self.scale.long_tokens) + 8))
+        return self._run(cells, sampling, batch=self.scale.long_batch)
 
-    def _run(self, cells: list[Cell], sampling: Sampling) -> Texts:
-        return by_cell(cells, run(self.lab, cells, sampling, batch=self.scale.batch))
+    def _run(
+        self,
+        cells: list[Cell],
+        sampling: Sampling | None = None,
+        *,
+        batch: int | None = None,
+        first_prompt: int = 0,
+    ) -> Texts:
+        records = run(
+            self.lab,
+            cells,
+            sampling or Sampling(n_tokens=TOKENS),
+            batch=batch or self.scale.batch,
+            first_prompt=first_prompt,
+        )
+        return by_cell(cells, records)
 
     @cached_property
     def profile(self) -> Callable[..., Profile]:
@@ -74,16 +119,17 @@ class Study:
     @cached_property
     def rows(self) -> list[Row]:
         """What each marked cell shows."""
-        return [summarise(cell, texts) for cell, texts in self.compared if cell.gamma is not None]
+        return _summaries(self.compared)
+
+    @cached_property
+    def final_rows(self) -> list[Row]:
+        """The same of the cells that were written anew."""
+        return _summaries(self.final)
 
     @cached_property
     def cooler_rows(self) -> list[Row]:
         """The same at the authors' temperature."""
-        return [summarise(cell, texts) for cell, texts in self.cooler]
-
-    def unmarked(self, corpus: str) -> list[Record]:
-        """Return the unmarked texts of a corpus."""
-        return next(t for c, t in self.compared if (c.corpus, c.method) == (corpus, "unmarked"))
+        return _summaries(self.cooler)
 
     def predictions(self, temperature: float = 1.0) -> list[Row]:
         """Cells of the linear fits, beside what the plug-in and the profile say."""
@@ -92,26 +138,29 @@ class Study:
             row
             for corpus in self.corpora
             for row in predicted(
-                [r for r in found if r["corpus"] == corpus], self.profile(corpus, temperature)
+                [r for r in found if r["corpus"] == corpus],
+                self.profile(corpus, temperature),
+                temperature,
             )
         ]
 
     @cached_property
     def points(self) -> list[Row]:
-        """Cells as points of the Pareto figure."""
-        return points(self.rows)
+        """Cells as points of the Pareto figure, those of the search first."""
+        return [*points(self.rows, "search"), *points(self.final_rows, "final")]
 
     @cached_property
     def false_positives(self) -> list[Row]:
         """Exact test on unmarked texts, for every gamma that is compared."""
         found = []
         for corpus in self.corpora:
-            texts = self.unmarked(corpus)
+            texts = _unmarked(self.compared, corpus)
             mine = {row["gamma"] for row in self.rows if row["corpus"] == corpus}
-            counts = {g: counts_of(with_colours(self.lab, texts, g)) for g in sorted(mine)}
-            for gamma, seen in counts.items():
+            for gamma in sorted(mine):
                 k = int(critical_count(N_TOKENS, gamma, ALPHA))
-                found.append({"corpus": corpus, "gamma": gamma} | _told(detected(seen, k)))
+                seen = detected(counts_of(with_colours(self.lab, texts, gamma)), k)
+                told = {"fpr": seen.value, "low": seen.low, "high": seen.high}
+                found.append({"corpus": corpus, "gamma": gamma, "texts": seen.texts, **told})
         return found
 
     @cached_property
@@ -135,18 +184,21 @@ class Study:
 
     @cached_property
     def attacked(self) -> list[Row]:
-        """What is found after signal removal, cell by cell."""
-        return [
-            row
-            for cell, texts in self.compared
-            if cell.gamma is not None
-            for row in attack(self.lab, cell, texts, self.unmarked(cell.corpus))
-        ]
+        """What is found of the final texts after signal removal, cell by cell."""
+        return self._attacked(self.final)
 
     @cached_property
-    def survivors(self) -> list[Row]:
-        """The least KL that holds under signal removal, method by method."""
-        return survivors(self.attacked, self.rows)
+    def held(self) -> list[Row]:
+        """The lesser TPR, before or after each removal, of the final cells, with their KL."""
+        return held(self.attacked, self.final_rows)
+
+    def _attacked(self, texts: Texts) -> list[Row]:
+        return [
+            row
+            for cell, marked in texts
+            if cell.gamma is not None
+            for row in attack(self.lab, cell, marked, _unmarked(texts, cell.corpus))
+        ]
 
     @cached_property
     def likeness(self) -> list[Row]:
@@ -161,8 +213,13 @@ class Study:
         return found
 
     def _likeness(self, cell: Cell, texts: list[Record]) -> Row:
-        return likeness(cell, texts, self.unmarked(cell.corpus), most=self.scale.few)
+        unmarked = _unmarked(self.compared, cell.corpus)
+        return likeness(cell, texts, unmarked, most=self.scale.few)
 
 
-def _told(found: Estimate) -> Row:
-    return {"texts": found.texts, "fpr": found.value, "low": found.low, "high": found.high}
+def _summaries(texts: Texts) -> list[Row]:
+    return [summarise(cell, marked) for cell, marked in texts if cell.gamma is not None]
+
+
+def _unmarked(texts: Texts, corpus: str) -> list[Record]:
+    return next(t for c, t in texts if (c.corpus, c.method) == (corpus, "unmarked"))

@@ -16,6 +16,7 @@ from powermark.evaluation.figures import (
     quality,
     roots,
 )
+from powermark.evaluation.reproduction.attacked import survivors
 from powermark.evaluation.reproduction.likeness import regressions
 from powermark.evaluation.reproduction.scales import AUTHORS_TEMPERATURE
 from powermark.evaluation.reproduction.study import Study
@@ -66,13 +67,15 @@ BY_STUDY: dict[str, Callable[[Study], Artefact]] = {
     "fig-qq": lambda s: Artefact({"": s.quantiles}, qq.draw_quantiles(s.quantiles)),
     "fig-green-rate": _green_rate,
     "table-r2": _r2,
-    "table-cells": lambda s: Artefact({"": s.rows}),
+    "table-cells": lambda s: Artefact(
+        {"": s.rows, "-final": s.final_rows, "-cooler": s.cooler_rows}
+    ),
     "table-false-positives": lambda s: Artefact({"": s.false_positives}),
     "fig-pareto": lambda s: Artefact({"": s.points}, pareto.draw_pareto(s.points)),
     "fig-gamma-zero": lambda s: Artefact({"": s.points}, pareto.draw_gamma_zero(s.points)),
     "fig-quality": lambda s: Artefact({"": s.likeness}, quality.draw_quality(s.likeness)),
     "table-quality": lambda s: Artefact({"": regressions(s.likeness)}),
-    "table-winmax-c": lambda s: Artefact({"": s.survivors, "-cells": s.attacked}),
+    "table-winmax-c": lambda s: Artefact({"": survivors(s.held), "-cells": s.attacked}),
     "fig-inflation": lambda s: Artefact(
         {"": s.inflations}, inflation.draw_inflations(s.inflations)
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,55 +76,79 @@ def reproduce_command(
     if target not in _NAMES:
         raise InvalidInput(f"target must be one of {', '.join(_NAMES)}; got {target!r}.")
     make_folder(folder)
-    if target in _EXPERIMENTS:
-        rows = _experiment(target)(_lab(data, work, model, needs_data=True))
-        files = {f"{target}.csv": csv_bytes(rows)}
-    elif target == "fig-steering":
-        files = _steering(profile)
-    elif target in _FORMULAS:
-        files = _files(target, _by_formula(target))
-    else:
-        files = _studied(target, scale, _study(scale, data, corpora, work, model))
-    for name, content in files.items():
+    for name, content in _made(target, scale, data, corpora, work, model, profile):
         write_file(folder / name, content)
         print(folder / name)
 
 
-def _studied(target: str, scale: str, study: Study) -> dict[str, bytes]:
-    """Return the files of one target, or of all with the page."""
+def _made(
+    target: str,
+    scale: str,
+    data: Path | None,
+    corpora: str | None,
+    work: Path,
+    model: str | None,
+    profile: Path | None,
+) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of every file of a target, as soon as it is there."""
+    if target in _EXPERIMENTS:
+        rows = _experiment(target)(_lab(data, work, model, needs_data=True))
+        yield f"{target}.csv", csv_bytes(rows)
+    elif target == "fig-steering":
+        yield from _steering(profile)
+    elif target in _FORMULAS:
+        yield from _files(target, _by_formula(target))
+    else:
+        study = _study(scale, data, corpora, work, model)
+        if target != "all":
+            yield from _studied(target, study)
+        else:
+            study.check()
+            yield from _all(scale, study)
+
+
+def _studied(target: str, study: Study) -> Iterator[tuple[str, bytes]]:
     from powermark.evaluation.reproduction.targets import BY_STUDY
 
-    if target != "all":
-        return _files(target, BY_STUDY[target](study))
+    return _files(target, BY_STUDY[target](study))
+
+
+def _all(scale: str, study: Study) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of every target of the paper, and the page with all of them."""
     from powermark.evaluation.reproduction.claims import claims
     from powermark.evaluation.reproduction.page import reproduction_page
 
-    files: dict[str, bytes] = {}
-    for name in _FORMULAS:
-        files |= _files(name, _by_formula(name))
-    for name in _STUDIES:
-        typer.echo(name, err=True)
-        files |= _files(name, BY_STUDY[name](study))
+    pictures: dict[str, bytes] = {}
+    for target in (*_FORMULAS, *_STUDIES):
+        typer.echo(target, err=True)
+        files = (
+            _files(target, _by_formula(target)) if target in _FORMULAS else _studied(target, study)
+        )
+        for name, content in files:
+            yield name, content
+            if name.endswith(".svg"):
+                pictures[name] = content
+    corpora, seed = ",".join(study.corpora), study.lab.seed
     about = {
         "model": f"{study.lab.model.name} ({study.lab.model.digest[:8]})",
         "corpora": ", ".join(study.corpora),
         "scale": f"{scale}: {study.scale.few} texts a cell of a search, {study.scale.many} a "
-        "contender",
-        "signature": signature("reproduction", scale=scale, model=study.lab.model.digest),
+        f"plan, {study.scale.final} a finalist",
+        "signature": signature(
+            "reproduction", scale=scale, model=study.lab.model.digest, corpora=corpora, seed=seed
+        ),
     }
-    pictures = {name: content for name, content in files.items() if name.endswith(".svg")}
-    page = reproduction_page(claims(study), pictures, about)
-    return {**files, "reproduction.html": page.encode()}
+    yield "reproduction.html", reproduction_page(claims(study), pictures, about).encode()
 
 
-def _files(name: str, found: Artefact) -> dict[str, bytes]:
-    """Return a target's tables as CSV and its figure as SVG."""
+def _files(name: str, found: Artefact) -> Iterator[tuple[str, bytes]]:
+    """Yield a target's tables as CSV and its figure as SVG."""
     from powermark.evaluation.figures.canvas import render
 
-    files = {f"{name}{part}.csv": csv_bytes(rows) for part, rows in found.tables.items()}
+    for part, rows in found.tables.items():
+        yield f"{name}{part}.csv", csv_bytes(rows)
     if found.figure is not None:
-        files[f"{name}.svg"] = render(found.figure, Path(f"{name}.svg"))
-    return files
+        yield f"{name}.svg", render(found.figure, Path(f"{name}.svg"))
 
 
 def _by_formula(target: str) -> Artefact:
@@ -133,7 +157,7 @@ def _by_formula(target: str) -> Artefact:
     return BY_FORMULA[target](None)
 
 
-def _steering(profile: Path | None) -> dict[str, bytes]:
+def _steering(profile: Path | None) -> Iterator[tuple[str, bytes]]:
     from powermark.calibration.profile_file import load_profile
     from powermark.evaluation.figures.steering import draw_steering, steering_curves
     from powermark.evaluation.reproduction.targets import Artefact

@@ -1,0 +1,68 @@
+"""Which method needs the least KL for a TPR: chosen on some texts, decided on others.
+
+A search over many cells with few texts each finds cells that were lucky. So the cheapest cells of
+every method are written anew, on prompts that nothing was chosen on, and intervals decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from powermark.calibration.authors import published_pair
+from powermark.evaluation.figures.pareto import STYLES
+from powermark.evaluation.reproduction.cells import FOR_REMOVAL, REMOVED
+from powermark.evaluation.reproduction.scales import ALPHA, ENOUGH, N_TOKENS
+from powermark.evaluation.reproduction.summary import Row
+
+Outcome = Literal["won", "lost", "not decided"]
+
+
+def finalists(rows: Sequence[Row], held: Sequence[Row]) -> set[str]:
+    """Return the names of the cells of one corpus to be written anew.
+
+    ``rows`` are those of its cells, ``held`` those after removal. Of every method: the cheapest
+    cell that may reach the TPR, and the two cheapest that did; the same, one of each, for the TPR
+    after the largest removal; and the authors' plan, which no exact test of the level detects.
+    """
+    theirs = published_pair(N_TOKENS, ALPHA)
+    chosen = {row["cell"] for row in rows if (row["gamma"], row["delta"]) == theirs}
+    fair = [row for row in rows if row["size"] <= ALPHA and row["method"] in STYLES]
+    most = [row for row in held if row["removal"] == REMOVED[-1]]
+    for method in (*STYLES, *FOR_REMOVAL):
+        chosen |= _cheapest((row for row in fair if row["method"] == method), reached=2)
+        chosen |= _cheapest((row for row in most if row["method"] == method), reached=1)
+    return chosen
+
+
+def _cheapest(rows: Iterable[Row], reached: int) -> set[str]:
+    in_order = sorted((row for row in rows if row["kl"] > 0.0), key=lambda row: row["kl"])
+    may = [row["cell"] for row in in_order if row["tpr_high"] >= ENOUGH]
+    did = [row["cell"] for row in in_order if row["tpr"] >= ENOUGH]
+    return {*may[:1], *did[:reached]}
+
+
+def best_of_each(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return each method's cheapest row that reached the TPR, cheapest method first."""
+    best: dict[str, Row] = {}
+    for row in sorted((row for row in rows if row["tpr"] >= ENOUGH), key=lambda row: row["kl"]):
+        best.setdefault(row["method"], row)
+    return best
+
+
+def outcome(rows: Sequence[Row], ours: Sequence[str]) -> Outcome:
+    """Say whether our cheapest row is cheaper than every other method's.
+
+    Lost to a row that reached the TPR and whose interval of KL is below ours; not decided where a
+    row that may reach it may be as cheap, or where we have none.
+    """
+    best = best_of_each(rows)
+    mine = next((row for method, row in best.items() if method in ours), None)
+    others = [row for row in rows if row["method"] not in ours]
+    if mine is None:
+        return "lost" if best else "not decided"
+    if any(row["tpr"] >= ENOUGH and row["kl_high"] < mine["kl_low"] for row in others):
+        return "lost"
+    if any(row["tpr_high"] >= ENOUGH and row["kl_low"] <= mine["kl_high"] for row in others):
+        return "not decided"
+    return "won"
