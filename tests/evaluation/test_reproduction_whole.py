@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 from powermark.evaluation.reproduction.targets import BY_FORMULA, BY_STUDY
@@ -25,6 +26,10 @@ def test_everything_at_the_smallest_scale(tmp_path: Path, writer_folder: Path) -
     page = (tmp_path / "out" / "reproduction.html").read_text()
     assert page.count("<tr>") > 15
     assert page.count("<img") == sum(file.endswith(".svg") for file in written)
+    kept = CliRunner().invoke(app, ["reproduce", "records", *job, "-o", str(tmp_path / "out")])
+    assert kept.exit_code == 0, kept.output
+    table = parquet.read_table(tmp_path / "out" / "records-final.parquet")
+    assert {"token_ids", "kl", "colours", "seed", "signature", "cell"} <= set(table.column_names)
     again = CliRunner().invoke(app, ["reproduce", "table-cells", *job, "-o", str(tmp_path)])
     assert "texts, about" not in again.output  # what was written is used
     assert (tmp_path / "table-cells.csv").read_bytes() == (

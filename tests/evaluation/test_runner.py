@@ -1,17 +1,21 @@
 import json
+import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from powermark.errors import MissingExtra
 from powermark.evaluation.experiments import lab as lab_module
 from powermark.evaluation.experiments.lab import Lab
+from powermark.evaluation.ray_lab import over_ray
 from powermark.evaluation.runner import Cell, run, with_colours
 from powermark.evaluation.writing import Sampling
-from powermark.models import LanguageModel
+from powermark.models import LanguageModel, load_model
 from powermark.watermark.keys import SecretKey
 
 KEY = SecretKey(bytes(range(32)))
@@ -153,3 +157,35 @@ def test_a_steered_cell(writer: LanguageModel, data: Path) -> None:
     rows = run(lab_of(writer, data, data / "work"), [cell], Sampling(n_tokens=26), batch=4)
     greens = [row["colours"].replace(".", "")[:20].count("G") for row in rows]
     assert np.mean(greens) > 12
+
+
+def test_workers_of_a_cluster_write_the_same_and_may_be_lost(
+    writer: LanguageModel, data: Path, writer_folder: Path
+) -> None:
+    sampling = Sampling(n_tokens=10)
+    want = run(lab_of(writer, data, data / "alone"), CELLS, sampling, batch=2)
+    lost = data / "lost"
+
+    def make_lab() -> Lab:
+        if not lost.exists():  # the first worker does not come to its first batch
+            lost.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return lab_of(load_model(str(writer_folder)), data, data / "many")
+
+    many = over_ray(make_lab, workers=2)
+    lab = replace(lab_of(writer, data, data / "many"), spread=many)
+    found = run(lab, CELLS, sampling, batch=2)
+    for mine, theirs in zip(found, want, strict=True):  # a worker has one thread, and so rounds
+        kl = [np.array(row.pop("kl")) for row in (mine, theirs)]
+        rates = [np.array(row.pop("green_rate")) for row in (mine, theirs)]
+        assert mine == theirs
+        np.testing.assert_allclose(*kl, atol=1e-5)
+        np.testing.assert_allclose(*rates, atol=1e-5)
+    assert len(run(lab, CELLS, sampling, batch=2)) == len(want)  # read, without a cluster
+    assert lost.exists()
+
+
+def test_clusters_need_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match="needs ray"):
+        over_ray(lambda: None)  # type: ignore[arg-type,return-value]

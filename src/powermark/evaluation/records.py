@@ -8,8 +8,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from powermark.errors import FileProblem
+from powermark.errors import FileProblem, MissingExtra
 from powermark.files import lock
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    """Return records as a Parquet file."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet as files
+    except ImportError:
+        raise MissingExtra(
+            "Parquet needs pyarrow, which is not installed.",
+            hint="pip install 'powermark[datasets]'",
+        ) from None
+    sink = pa.BufferOutputStream()
+    files.write_table(pa.Table.from_pylist(rows), sink, compression="zstd")
+    return bytes(sink.getvalue())
 
 
 class Records:

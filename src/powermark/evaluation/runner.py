@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from itertools import groupby
@@ -82,12 +82,14 @@ def run(
     )
     with Records(lab.path(line, "jsonl"), line, batch, len(jobs)) as records:
         begun, before = time.monotonic(), records.done
-        for first in range(records.done, len(jobs), batch):
-            part = jobs[first : first + batch]
-            texts = [prompts[cell.corpus][number] for cell, number in part]
-            rows = _write(lab, part, texts, sampling, first)
+        batches = (
+            (part, [prompts[cell.corpus][number] for cell, number in part], sampling, first)
+            for first in range(records.done, len(jobs), batch)
+            for part in [jobs[first : first + batch]]
+        )
+        for rows in lab.spread(lab, _write, batches):
             records.append([{**row, "signature": line} for row in rows])
-            done = first + len(part)
+            done = rows[-1]["index"] + 1
             rate = (time.monotonic() - begun) / (done - before)
             left = rate * (len(jobs) - done) / 60
             lab.say(f"{done} of {len(jobs)} texts, about {left:.0f} min left")
@@ -96,8 +98,8 @@ def run(
 
 def _write(
     lab: Lab, jobs: list[tuple[Cell, int]], prompts: list[str], sampling: Sampling, first: int
-) -> Iterator[Record]:
-    """Yield the records of one batch."""
+) -> list[Record]:
+    """Return the records of one batch."""
     from powermark.integrations.row_groups import RowGroups
 
     groups = [(cell, len(list(rows))) for cell, rows in groupby(jobs, key=lambda job: job[0])]
@@ -113,8 +115,8 @@ def _write(
         if sampling.temperature != 1.0:
             record["kl_plain"] = config.plain.kl[:steps, row].tolist()
         record |= {"corpus": cell.corpus, "method": cell.method, "cell": cell.name}
-        colours = _colours(lab, cell.gamma, [record["token_ids"]])[0]
-        yield record | {"number": number, "colours": colours}
+        record |= {"number": number, "colours": _colours(lab, cell.gamma, [record["token_ids"]])[0]}
+    return rows
 
 
 def with_colours(lab: Lab, records: Sequence[Record], gamma: float) -> list[Record]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -31,6 +31,14 @@ from powermark.watermark.spec import WatermarkSpec
 
 OPENING = 50  # tokens of a passage to be continued, as in the paper
 
+Work = Callable[..., Any]  # called with a lab and what a batch is
+Spread = Callable[["Lab", Work, Iterable[tuple[Any, ...]]], Iterator[Any]]
+
+
+def in_turn(lab: Lab, work: Work, batches: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Do one batch after the other, here."""
+    return (work(lab, *batch) for batch in batches)
+
 
 @dataclass(frozen=True)
 class Lab:
@@ -44,6 +52,8 @@ class Lab:
         Folder for texts and profiles.
     key
         Of every mark in the experiments.
+    spread
+        Who works on the batches of a grid; their results come in order.
     """
 
     model: LanguageModel
@@ -54,6 +64,7 @@ class Lab:
     seed: int = 0
     on_step: Callable[[], object] = lambda: None
     say: Callable[[str], object] = lambda _: None
+    spread: Spread = in_turn
 
     def prompts(self, corpus: str, first: int, count: int) -> list[str]:
         """Return prompts number ``first`` to ``first + count`` of a file, in an order drawn once.

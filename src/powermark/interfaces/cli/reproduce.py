@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -43,8 +44,19 @@ _STUDIES = (
     "fig-inflation",
 )
 _EXPERIMENTS = ("table-prediction", "table-promise", "table-rivals", "table-steering")
-_NAMES = ("all", *_FORMULAS, *_STUDIES, "fig-steering", *_EXPERIMENTS)
+_NAMES = ("all", *_FORMULAS, *_STUDIES, "records", "fig-steering", *_EXPERIMENTS)
 _FETCHED = ("wikitext-2", "openwebtext")  # corpora where there is no folder of data
+
+
+class Place(NamedTuple):
+    """What an experiment works with, and where."""
+
+    data: Path | None
+    work: Path
+    model: str | None
+    engine: str
+    workers: int | None
+    address: str | None
 
 
 def reproduce_command(
@@ -68,49 +80,61 @@ def reproduce_command(
     ] = Path("work"),
     model: options.Model = None,
     profile: options.ProfileFile = None,
+    engine: Annotated[
+        str, typer.Option(help="Who writes the texts of the paper's experiments: local or ray.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="For ray: the cluster; one of this machine if left out.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="For ray: cores; all if left out.")] = None,
 ) -> None:
     """Write the data of a figure or table as CSV, and the figure as SVG; "all" adds a page.
 
-    Experiments go on where they stopped.
+    "records" are the texts of the paper's experiments, with ids, colours and KL of every token, as
+    Parquet. Experiments go on where they stopped.
     """
     if target not in _NAMES:
         raise InvalidInput(f"target must be one of {', '.join(_NAMES)}; got {target!r}.")
     make_folder(folder)
-    for name, content in _made(target, scale, data, corpora, work, model, profile):
+    place = Place(data, work, model, engine, workers, address)
+    for name, content in _made(target, scale, corpora, place, profile):
         write_file(folder / name, content)
         print(folder / name)
 
 
 def _made(
-    target: str,
-    scale: str,
-    data: Path | None,
-    corpora: str | None,
-    work: Path,
-    model: str | None,
-    profile: Path | None,
+    target: str, scale: str, corpora: str | None, place: Place, profile: Path | None
 ) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every file of a target, as soon as it is there."""
     if target in _EXPERIMENTS:
-        rows = _experiment(target)(_lab(data, work, model, needs_data=True))
+        rows = _experiment(target)(_lab(place, needs_data=True))
         yield f"{target}.csv", csv_bytes(rows)
     elif target == "fig-steering":
         yield from _steering(profile)
     elif target in _FORMULAS:
         yield from _files(target, _by_formula(target))
     else:
-        study = _study(scale, data, corpora, work, model)
-        if target != "all":
-            yield from _studied(target, study)
-        else:
+        study = _study(scale, corpora, place)
+        if target == "all":
             study.check()
             yield from _all(scale, study)
+        elif target == "records":
+            yield from _records(study)
+        else:
+            yield from _studied(target, study)
 
 
 def _studied(target: str, study: Study) -> Iterator[tuple[str, bytes]]:
     from powermark.evaluation.reproduction.targets import BY_STUDY
 
     return _files(target, BY_STUDY[target](study))
+
+
+def _records(study: Study) -> Iterator[tuple[str, bytes]]:
+    from powermark.evaluation.records import parquet
+
+    for name, texts in (("search", study.compared), ("final", study.final)):
+        yield f"records-{name}.parquet", parquet([row for _, rows in texts for row in rows])
 
 
 def _all(scale: str, study: Study) -> Iterator[tuple[str, bytes]]:
@@ -175,34 +199,45 @@ def _experiment(target: str) -> Callable[[Lab], list[dict[str, Any]]]:
     return dict(zip(_EXPERIMENTS, tables, strict=True))[target]
 
 
-def _study(
-    scale: str, data: Path | None, corpora: str | None, work: Path, model: str | None
-) -> Study:
+def _study(scale: str, corpora: str | None, place: Place) -> Study:
     from powermark.evaluation.reproduction.scales import scale_named
     from powermark.evaluation.reproduction.study import Study
 
     sizes = scale_named(scale)
-    names = (_FETCHED if data is None else ("c4", "lfqa", "wikipedia"))[: sizes.corpora]
+    names = (_FETCHED if place.data is None else ("c4", "lfqa", "wikipedia"))[: sizes.corpora]
     chosen = names if corpora is None else tuple(corpora.split(","))
-    return Study(_lab(data, work, model), sizes, chosen)
+    return Study(_lab(place), sizes, chosen)
 
 
-def _lab(data: Path | None, work: Path, model: str | None, *, needs_data: bool = False) -> Lab:
-    from powermark.evaluation.experiments.lab import Lab
-    from powermark.models import load_model
-    from powermark.watermark.keys import SecretKey
-
-    if data is None and needs_data:
+def _lab(place: Place, *, needs_data: bool = False) -> Lab:
+    if place.data is None and needs_data:
         raise InvalidInput(
             "this experiment needs --data.",
             hint="a folder with c4.jsonl, lfqa.jsonl and wikipedia.jsonl; their objects have a "
             '"prompt", or a "text" to take the beginning of.',
         )
-    make_folder(work)
+    if place.engine not in ("local", "ray"):
+        raise InvalidInput(f"--engine must be local or ray; got {place.engine!r}.")
+    make_folder(place.work)
+    lab = _own_lab(place)
+    if place.engine == "local":
+        return lab
+    from powermark.evaluation.ray_lab import over_ray
+
+    many = over_ray(lambda: _own_lab(place), workers=place.workers, address=place.address)
+    return replace(lab, spread=many)
+
+
+def _own_lab(place: Place) -> Lab:
+    """Return a lab that writes by itself; a worker makes its own."""
+    from powermark.evaluation.experiments.lab import Lab
+    from powermark.models import load_model
+    from powermark.watermark.keys import SecretKey
+
     return Lab(
-        load_model(options.named_model(model)),
-        data,
-        work,
+        load_model(options.named_model(place.model)),
+        place.data,
+        place.work,
         SecretKey(bytes(range(32))),  # published: these marks protect nothing
         say=lambda line: typer.echo(line, err=True),
     )
