@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from powermark.errors import InvalidInput
-from powermark.evaluation.experiments import prediction, promises, steering
+from powermark.evaluation.experiments import lengths, prediction, promises, steering
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.writing import Sampling
 from powermark.models import LanguageModel
@@ -82,3 +82,15 @@ def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert steered["kl_measured"] < constant["kl_measured"]
     assert steered["fpr"] == constant["fpr"]  # the same test on the same texts
     assert steered["tpr"] > 0.8
+
+
+def test_lengths_of_steered_texts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lengths, "PROFILED", 48)
+    monkeypatch.setattr(lengths, "N_TOKENS", 30)
+    rows = lengths.lengths_table(lab, texts=48)
+    assert [row["checkpoint"] for row in rows] == [None] * 4 + [15] * 4
+    half, planned, twice, _ = rows[:4]
+    assert half["tpr"] < planned["tpr"]
+    assert half["tpr"] < rows[4]["tpr"]  # found there on purpose
+    for row in (half, planned, twice, *rows[4:7]):
+        assert row["tpr_low"] - 0.05 <= row["power"] <= row["tpr_high"] + 0.05

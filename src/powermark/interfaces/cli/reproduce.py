@@ -43,7 +43,13 @@ _STUDIES = (
     "table-winmax-c",
     "fig-inflation",
 )
-_EXPERIMENTS = ("table-prediction", "table-promise", "table-rivals", "table-steering")
+_EXPERIMENTS = (
+    "table-prediction",
+    "table-promise",
+    "table-rivals",
+    "table-steering",
+    "table-steered-lengths",
+)
 _NAMES = ("all", *_FORMULAS, *_STUDIES, "records", "fig-steering", *_EXPERIMENTS)
 _FETCHED = ("wikitext-2", "openwebtext")  # corpora where there is no folder of data
 
@@ -191,11 +197,12 @@ def _steering(profile: Path | None) -> Iterator[tuple[str, bytes]]:
 
 
 def _experiment(target: str) -> Callable[[Lab], list[dict[str, Any]]]:
+    from powermark.evaluation.experiments.lengths import lengths_table
     from powermark.evaluation.experiments.prediction import prediction_table
     from powermark.evaluation.experiments.promises import promise_table, rivals_table
     from powermark.evaluation.experiments.steering import steering_table
 
-    tables = (prediction_table, promise_table, rivals_table, steering_table)
+    tables = (prediction_table, promise_table, rivals_table, steering_table, lengths_table)
     return dict(zip(_EXPERIMENTS, tables, strict=True))[target]
 
 
