@@ -105,3 +105,33 @@ def fragility() -> None:
                 f"{edited_power(goal, schedule.state_rates):.3f}",
             ]
         )
+
+
+def steering(path: str) -> None:
+    """Constant and steered plans on fresh texts, and what steering saved."""
+    _head(["T", "n", "alpha", "edits", "gamma", "bias", "power promised", "TPR", "unmarked found",
+           "KL promised", "KL", "efficiency", "saved"])  # fmt: skip
+    constant: Row = {}
+    for row in _rows(path):
+        spent, saved = float(row["kl_measured"]), ""
+        if row["bias"] == "constant":
+            constant = row
+        else:
+            saved = f"{1.0 - spent / float(constant['kl_measured']):.0%}"
+        reach = float(row["kl_measured_high"]) - spent
+        _line([
+            row["temperature"], row["n_tokens"], row["alpha"], row["edit_rate"] or "-",
+            f"{float(row['gamma']):.4f}", row["bias"], f"{float(row['power']):.3f}",
+            _interval(row, "tpr"), _interval(row, "fpr"), f"{float(row['kl']):.4f}",
+            f"{spent:.4f} ± {reach:.4f}", f"{float(row['efficiency_measured']):.2f}", saved,
+        ])  # fmt: skip
+
+
+def lengths(path: str) -> None:
+    """What reports say of steered texts of other lengths, and what was found."""
+    _head(["also aims at", "text", "tokens counted", "power, from the report", "found"])
+    for row in _rows(path):
+        _line([
+            row["checkpoint"] or "-", row["text"], f"{float(row['counted']):.0f}",
+            f"{float(row['power']):.3f}", _interval(row, "tpr"),
+        ])  # fmt: skip

@@ -248,9 +248,10 @@ def test_finalists_are_the_cheapest_that_did_or_may() -> None:
     unfair = {**contender("opt", 0.01), "size": 0.06}
     gamma, delta = published_pair(N_TOKENS, ALPHA)
     authors = {**contender("authors", 0.07, 0.0), "gamma": gamma, "delta": delta}
-    after = [contender("grid", 0.5, 0.8), contender("steered, for removal", 0.25)]
+    after = [contender("grid", 0.5, 0.93), contender("steered, for removal", 0.25)]
+    after += [contender("steered, for removal", 0.2, 0.93), contender("opt", 1.0, 0.5)]
     found = finalists([*cheap, *dear, unfair, authors], after)
-    expected = {"grid 0.2", "grid 0.3", "grid 0.4", "authors 0.07", "steered, for removal 0.25"}
+    expected = {"grid 0.2", "grid 0.3", "grid 0.5", "authors 0.07", "steered, for removal 0.25"}
     assert found == expected
 
 

@@ -40,9 +40,9 @@ def profile_of(lab: Lab, corpus: str, scale: Scale, temperature: float = 1.0) ->
 
 def rivals(corpus: str, scale: Scale) -> Iterator[Cell]:
     """Yield unmarked text and every method of others, at temperature 1."""
-    yield Cell(corpus=corpus, method="unmarked", texts=2 * scale.many)
+    yield Cell(corpus=corpus, method="unmarked", texts=scale.most)
     for gamma, delta in product(scale.gammas, scale.deltas):
-        texts = scale.many if (gamma, delta) == INFLATED else scale.few
+        texts = scale.most if (gamma, delta) == INFLATED else scale.few
         yield Cell(corpus=corpus, method="grid", texts=texts, gamma=gamma, delta=delta)
     for gamma, beta in product(scale.gammas, scale.betas):
         yield Cell(

@@ -22,24 +22,27 @@ def finalists(rows: Sequence[Row], held: Sequence[Row]) -> set[str]:
     """Return the names of the cells of one corpus to be written anew.
 
     ``rows`` are those of its cells, ``held`` those after removal. Of every method: the cheapest
-    cell that may reach the TPR, and the two cheapest that did; the same, one of each, for the TPR
-    after the largest removal; and the authors' plan, which no exact test of the level detects.
+    cell that may reach the TPR, and the cheapest that did; the cheapest that kept it after the
+    largest removal, or else may have; and the authors' plan, which no exact test of the level
+    detects.
     """
     theirs = published_pair(N_TOKENS, ALPHA)
     chosen = {row["cell"] for row in rows if (row["gamma"], row["delta"]) == theirs}
     fair = [row for row in rows if row["size"] <= ALPHA and row["method"] in STYLES]
     most = [row for row in held if row["removal"] == REMOVED[-1]]
     for method in (*STYLES, *FOR_REMOVAL):
-        chosen |= _cheapest((row for row in fair if row["method"] == method), reached=2)
-        chosen |= _cheapest((row for row in most if row["method"] == method), reached=1)
+        may, did = _in_order(row for row in fair if row["method"] == method)
+        chosen |= {*may[:1], *did[:1]}
+        may, did = _in_order(row for row in most if row["method"] == method)
+        chosen |= {*(did or may)[:1]}
     return chosen
 
 
-def _cheapest(rows: Iterable[Row], reached: int) -> set[str]:
+def _in_order(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
+    """Return the cells that may reach the TPR and those that did, cheapest first."""
     in_order = sorted((row for row in rows if row["kl"] > 0.0), key=lambda row: row["kl"])
     may = [row["cell"] for row in in_order if row["tpr_high"] >= ENOUGH]
-    did = [row["cell"] for row in in_order if row["tpr"] >= ENOUGH]
-    return {*may[:1], *did[:reached]}
+    return may, [row["cell"] for row in in_order if row["tpr"] >= ENOUGH]
 
 
 def best_of_each(rows: Iterable[Row]) -> dict[str, Row]:

@@ -24,8 +24,8 @@ class Scale:
         Grid search, OPT's thresholds and DP's targets.
     powers
         For which our plans are made.
-    few, many
-        Texts of a cell of a search, and of a plan.
+    few, many, most
+        Texts of a cell of a search, of a plan, and of unmarked text or the cell of c-hat.
     profiled
         Texts of a profile.
     fitted
@@ -45,6 +45,7 @@ class Scale:
     powers: tuple[float, ...] = (0.8, 0.9, 0.95, 0.97, 0.99)
     few: int
     many: int
+    most: int
     profiled: int
     fitted: int
     long_texts: int
@@ -57,7 +58,7 @@ class Scale:
     @property
     def profiled_from(self) -> int:
         """The first prompt that no cell of a search has."""
-        return max(self.few, 2 * self.many)
+        return max(self.few, self.many, self.most)
 
     @property
     def final_from(self) -> int:
@@ -79,6 +80,7 @@ SCALES = {
         powers=(0.95,),
         few=2,
         many=6,
+        most=12,
         profiled=12,
         fitted=2,
         long_texts=4,
@@ -86,8 +88,10 @@ SCALES = {
         long_tokens=50,
         corpora=1,
     ),
-    "small": Scale(few=12, many=48, profiled=144, fitted=12, long_texts=64, final=96),
-    "full": Scale(few=500, many=500, profiled=500, fitted=100, long_texts=2500, final=500),
+    "small": Scale(few=12, many=36, most=96, profiled=144, fitted=12, long_texts=64, final=96),
+    "full": Scale(
+        few=500, many=500, most=1000, profiled=500, fitted=100, long_texts=2500, final=500
+    ),
 }
 
 
