@@ -54,6 +54,7 @@ def draw_inflations(rows: list[dict[str, Any]]) -> Figure:
     axes.plot(places, value, "o", color=GREEN, label="texts, with 95 % bootstrap interval")
     axes.plot(places, told, "D", color=ORANGE, ms=5, label="profile")
     axes.set_xticks(places, [row["corpus"] for row in rows])
+    axes.set_xlim(-0.5, len(rows) - 0.5)
     axes.set_ylabel("variance inflation c")
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure

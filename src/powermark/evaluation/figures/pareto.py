@@ -91,7 +91,7 @@ def draw_pareto(rows: list[dict[str, Any]]) -> Figure:
 def draw_method(axes: Axes, method: str, x: Array, y: Array, kept: NDArray[np.bool_]) -> None:
     """Draw a method's points, and the curve through those that are kept."""
     colour, marker = STYLES[method]
-    axes.plot(x, y, marker, color=colour, label=method, ms=6 if marker != "." else 4, alpha=0.8)
+    axes.plot(x, y, marker, color=colour, label=method, ms=6 if marker != "." else 4, alpha=0.45)
     curve = logistic(x[kept], y[kept])
     if curve is not None:
         a, b = curve

@@ -47,13 +47,14 @@ def frontier(x: Array, y: Array, tolerance: float = TOLERANCE) -> NDArray[np.boo
 
 
 def logistic(x: Array, y: Array) -> tuple[float, float] | None:
-    """Fit ``y = 1 / (1 + e^(a (x - b)))``; None for fewer than three points."""
-    if x.size < 3:
+    """Fit ``y = 1 / (1 + e^(a (x - b)))``, a > 0; None for fewer than three different x."""
+    if np.unique(x).size < 3:
         return None
+    middle, spread = float(np.median(x)), float(np.std(x))  # so that the axis has no unit
 
     def residuals(p: Array) -> Array:
-        return np.asarray(special.expit(p[0] * (p[1] - x)) - np.clip(y, 1e-4, 1.0 - 1e-4))
+        told = special.expit(p[0] * (p[1] - (x - middle) / spread))
+        return np.asarray(told - np.clip(y, 1e-4, 1.0 - 1e-4))
 
-    start, bounds = [5.0, float(np.median(x))], ([1e-3, -np.inf], [50.0, np.inf])
-    found = optimize.least_squares(residuals, start, bounds=bounds)
-    return float(found.x[0]), float(found.x[1])
+    found = optimize.least_squares(residuals, [2.0, 0.0], bounds=([1e-3, -np.inf], [50.0, np.inf]))
+    return float(found.x[0]) / spread, middle + spread * float(found.x[1])
