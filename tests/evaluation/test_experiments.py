@@ -72,8 +72,8 @@ def test_prompts_run_out(lab: Lab) -> None:
 def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steering, "PROFILED", 48)
     pairs = ((0.5, None), (0.99, None), (None, 0.02))
-    monkeypatch.setattr(steering, "CELLS", ((0.7, 24, 0.05, pairs),))
-    rows = steering.steering_table(lab, texts=40)
+    monkeypatch.setattr(steering, "CELLS", ((0.7, 24, 0.05, (30, 16), pairs),))
+    rows = steering.steering_table(lab)
     assert [(row["bias"], row["edit_rate"]) for row in rows] == [
         ("constant", None), ("steered", None), ("constant", 0.02), ("steered", 0.02),
     ]  # fmt: skip
@@ -82,12 +82,13 @@ def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert steered["kl_measured"] < constant["kl_measured"]
     assert steered["fpr"] == constant["fpr"]  # the same test on the same texts
     assert steered["tpr"] > 0.8
+    assert 40 < steered["tpr_texts"] <= 46  # of both keys
 
 
 def test_lengths_of_steered_texts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lengths, "PROFILED", 48)
     monkeypatch.setattr(lengths, "N_TOKENS", 30)
-    rows = lengths.lengths_table(lab, texts=48)
+    rows = lengths.lengths_table(lab, texts=24)
     assert [row["checkpoint"] for row in rows] == [None] * 4 + [15] * 4
     half, planned, twice, _ = rows[:4]
     assert half["tpr"] < planned["tpr"]

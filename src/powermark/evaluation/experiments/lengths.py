@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from powermark.calibration.plan import plan
-from powermark.detection.detection import Detector
+from powermark.calibration.plan import Plan, plan
+from powermark.detection.detection import Detection, Detector
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.experiments.promises import BATCH, CORPUS, PROFILED
-from powermark.evaluation.experiments.steering import POWER
+from powermark.evaluation.experiments.steering import POWER, two_keys
 from powermark.evaluation.measure import share
 from powermark.evaluation.promise import enough
 from powermark.evaluation.writing import Sampling
@@ -24,8 +24,8 @@ from powermark.evaluation.writing import Sampling
 N_TOKENS, ALPHA, GAMMA = 50, 0.05, 0.5
 
 
-def lengths_table(lab: Lab, *, texts: int = 200) -> list[dict[str, Any]]:
-    """Return a row for each schedule and thing done to its texts.
+def lengths_table(lab: Lab, *, texts: int = 100) -> list[dict[str, Any]]:
+    """Return a row for each schedule and thing done to its texts, so many under each of two keys.
 
     ``power`` is the mean of what the reports say, ``tpr`` the share that was found. One schedule
     knows only its end, the other is to be found at half of it too.
@@ -34,12 +34,8 @@ def lengths_table(lab: Lab, *, texts: int = 200) -> list[dict[str, Any]]:
 
 
 def _rows(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
-    fresh = lab.prompts(CORPUS, PROFILED, texts)
     profile = lab.profile(lab.prompts(CORPUS, 0, PROFILED), Sampling(n_tokens=N_TOKENS))
-    sampling = Sampling(n_tokens=enough(2 * N_TOKENS))
-    foreign = [row["token_ids"] for row in lab.texts(fresh, sampling, batch=BATCH)]
-    half = N_TOKENS // 2
-    for checkpoints in ((), (half,)):
+    for checkpoints in ((), (N_TOKENS // 2,)):
         design = plan(
             n_tokens=N_TOKENS,
             alpha=ALPHA,
@@ -49,29 +45,42 @@ def _rows(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
             steer=True,
             checkpoints=checkpoints,
         )
-        records = lab.texts(fresh, sampling, gamma=GAMMA, steering=design.steering, batch=BATCH)
-        marked = [row["token_ids"] for row in records]
-        width = lab.scheme(GAMMA).context_width  # the first tokens do not count
-        spec = replace(lab.spec(GAMMA, design.delta), steering=design.steering)
-        detector = Detector(spec, lab.key, alpha=ALPHA)
-        for name, changed in {
-            "cut to half": [ids[: half + width] for ids in marked],
-            "as planned": [ids[: N_TOKENS + width] for ids in marked],
-            "twice as long": [ids[: 2 * N_TOKENS + width] for ids in marked],
-            "a paragraph of half its length put in": [
-                [*ids[:half], *other[:half], *ids[half : N_TOKENS + width]]
-                for ids, other in zip(marked, foreign, strict=True)
-            ],
-        }.items():
-            found = detector.detect_many(changed)
-            seen = share([row.verdict == "watermarked" for row in found])
+        found: dict[str, list[Detection]] = {}
+        for which, mine in enumerate(two_keys(lab)):
+            prompts = lab.prompts(CORPUS, PROFILED + which * texts, texts)
+            for name, reports in _reports(mine, design, prompts).items():
+                found.setdefault(name, []).extend(reports)
+        for name, reports in found.items():
+            seen = share([row.verdict == "watermarked" for row in reports])
             yield {
                 "checkpoint": checkpoints[0] if checkpoints else None,
                 "text": name,
                 "texts": seen.texts,
-                "counted": float(np.mean([row.scored for row in found])),
-                "power": float(np.mean([row.power for row in found])),
+                "counted": float(np.mean([row.scored for row in reports])),
+                "power": float(np.mean([row.power for row in reports])),
                 "tpr": seen.value,
                 "tpr_low": seen.low,
                 "tpr_high": seen.high,
             }
+
+
+def _reports(lab: Lab, design: Plan, prompts: list[str]) -> dict[str, list[Detection]]:
+    """Return what the detector says of a lab's texts, by what was done to them."""
+    sampling = Sampling(n_tokens=enough(2 * N_TOKENS))
+    foreign, marked = (
+        [row["token_ids"] for row in lab.texts(prompts, sampling, batch=BATCH, **mark)]
+        for mark in ({}, {"gamma": GAMMA, "steering": design.steering})
+    )
+    spec = replace(lab.spec(GAMMA, design.delta), steering=design.steering)
+    detector = Detector(spec, lab.key, alpha=ALPHA)
+    half, width = N_TOKENS // 2, spec.context_width  # the first tokens do not count
+    changed = {
+        "cut to half": [ids[: half + width] for ids in marked],
+        "as planned": [ids[: N_TOKENS + width] for ids in marked],
+        "twice as long": [ids[: 2 * N_TOKENS + width] for ids in marked],
+        "a paragraph of half its length put in": [
+            [*ids[:half], *other[:half], *ids[half : N_TOKENS + width]]
+            for ids, other in zip(marked, foreign, strict=True)
+        ],
+    }
+    return {name: detector.detect_many(texts) for name, texts in changed.items()}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from powermark.calibration.design import Design, evaluate
 from powermark.calibration.plan import plan
 from powermark.calibration.signal import PlugIn
+from powermark.checks import Array
+from powermark.detection.scoring import score
 from powermark.evaluation.attacks import substitute
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.measure import (
     Estimate,
     detected,
     green_counts,
-    kl_until,
     mean_per_token,
+    spent_until,
 )
 from powermark.evaluation.promise import enough
 from powermark.evaluation.writing import Record, Sampling
@@ -53,7 +57,7 @@ def _promises(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
                     )
                     marked = _marked(lab, fresh, sampling, design)
                     row: dict[str, Any] = {"signal": "profile" if signal is profile else "plug-in"}
-                    row |= measured(lab, design, marked, unmarked)
+                    row |= measured(design, [Sample(lab, marked, unmarked)])
                     yield row | _kept(row)
 
 
@@ -88,7 +92,7 @@ def _rivals(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
             )
             marked = _marked(lab, fresh, sampling, design)
             row: dict[str, Any] = {"temperature": temperature, "design": name}
-            row |= measured(lab, design, marked, unmarked)
+            row |= measured(design, [Sample(lab, marked, unmarked)])
             yield row | efficiency_measured(row)
 
 
@@ -96,32 +100,39 @@ def _marked(lab: Lab, prompts: list[str], sampling: Sampling, design: Design) ->
     return lab.texts(prompts, sampling, gamma=design.gamma, deltas=design.delta, batch=BATCH)
 
 
+class Sample(NamedTuple):
+    """Texts of a lab, under its key."""
+
+    lab: Lab
+    marked: list[Record]
+    unmarked: list[Record]
+
+
 def measured(
-    lab: Lab,
-    design: Design,
-    marked: list[Record],
-    unmarked: list[Record],
-    *,
-    told_prompts: bool = True,
+    design: Design, samples: Sequence[Sample], *, told_prompts: bool = True
 ) -> dict[str, Any]:
     """Return what a design promises and what its texts show.
 
     A detector that is not told the prompts cannot score the first tokens, and a steered mark leaves
     them alone; its KL is then taken until the last token that the test counts.
     """
-    n, k, scheme = design.n_tokens, design.critical_count, lab.scheme(design.gamma)
-    ids = [record["token_ids"] for record in marked]
-    if design.edit_rate is not None:
-        ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed).ids]
-    plain = [record["token_ids"] for record in unmarked]
-    found = [
-        detected(green_counts(scheme, texts, n, _prompts(records) if told_prompts else None), k)
-        for texts, records in ((ids, marked), (plain, unmarked))
-    ]
-    if told_prompts:
-        spent = mean_per_token([record["kl"] for record in marked])
-    else:
-        spent = kl_until(scheme, marked, n)
+    n, k = design.n_tokens, design.critical_count
+    counts: tuple[list[Array], list[Array]] = ([], [])  # marked, unmarked
+    places = []
+    for lab, marked, unmarked in samples:
+        scheme = lab.scheme(design.gamma)
+        ids = [record["token_ids"] for record in marked]
+        scores = score(scheme, ids)
+        places += [scores.positions(i) for i in range(scores.texts)]
+        if design.edit_rate is not None:
+            ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed).ids]
+        plain = [record["token_ids"] for record in unmarked]
+        for found, texts, records in zip(counts, (ids, plain), (marked, unmarked), strict=True):
+            prompts = [record["prompt_ids"] for record in records] if told_prompts else None
+            found.append(green_counts(scheme, texts, n, prompts))
+    spent = [record["kl"] for sample in samples for record in sample.marked]
+    kl = mean_per_token(spent) if told_prompts else spent_until(places, spent, n)
+    tpr, fpr = (detected(np.concatenate(found), k) for found in counts)
     return {
         "n_tokens": n,
         "alpha": design.alpha,
@@ -131,9 +142,9 @@ def measured(
         "size": design.size,
         "power": design.power if design.attacked_power is None else design.attacked_power,
         "kl": design.kl,
-        **_spread("tpr", found[0]),
-        **_spread("fpr", found[1]),
-        **_spread("kl_measured", spent),
+        **_spread("tpr", tpr),
+        **_spread("fpr", fpr),
+        **_spread("kl_measured", kl),
     }
 
 
@@ -142,10 +153,6 @@ def efficiency_measured(row: dict[str, Any]) -> dict[str, float]:
     level = max(row["alpha"], row["size"])
     found = efficiency(row["n_tokens"], level, row["tpr"], row["kl_measured"])
     return {"efficiency_measured": float(found)}
-
-
-def _prompts(records: list[Record]) -> list[Any]:
-    return [record["prompt_ids"] for record in records]
 
 
 def _spread(name: str, found: Estimate) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import accumulate, product
 from typing import Any
 
 from powermark.calibration.plan import Plan, plan
@@ -14,52 +16,71 @@ from powermark.evaluation.experiments.promises import (
     BATCH,
     CORPUS,
     PROFILED,
+    Sample,
     efficiency_measured,
     measured,
 )
 from powermark.evaluation.promise import enough
 from powermark.evaluation.writing import Sampling
+from powermark.watermark.keys import SecretKey
 
 POWER, EDIT_RATE = 0.95, 0.1
 GAMMAS = (0.25, 0.5, 0.8, 0.9418, None)  # None for the best
-CELLS = (  # temperature, n_tokens, alpha; gamma and edit rate of each pair of plans
-    (1.0, 50, 0.05, (*((gamma, None) for gamma in GAMMAS), (None, EDIT_RATE))),
-    (0.7, 50, 0.05, (*((gamma, None) for gamma in GAMMAS), (None, EDIT_RATE))),
-    (1.0, 200, 0.001, ((0.5, None), (None, None))),
+_BOTH = (*((gamma, None) for gamma in GAMMAS), (None, EDIT_RATE))
+CELLS = (  # temperature, n_tokens, alpha; texts under each key; gamma and edit rate of the plans
+    (1.0, 50, 0.05, (200, 176), _BOTH),
+    (0.7, 50, 0.05, (200, 176), _BOTH),
+    (1.0, 200, 0.001, (100, 100), ((0.5, None), (None, None))),
 )
 
 
-def steering_table(lab: Lab, *, texts: int = 200) -> list[dict[str, Any]]:
+def steering_table(lab: Lab) -> list[dict[str, Any]]:
     """Return a row for each temperature, length, gamma, amount of editing and kind of bias.
 
+    Under one key the colours of common words are the luck of all texts, and of all gammas, whose
+    green lists contain one another: so there are two keys, and other prompts under the second.
     Detection is not told the prompt. Efficiency is the information limit at the TPR measured and
     the size that the test has, over the KL measured.
     """
-    return list(_rows(lab, texts))
+    return list(_rows(lab))
 
 
-def _rows(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
-    fresh = lab.prompts(CORPUS, PROFILED, texts)
-    for temperature, n, alpha, pairs in CELLS:
+def two_keys(lab: Lab) -> tuple[Lab, Lab]:
+    """Return the lab, and the same with another key."""
+    second = blake2b(lab.key.fingerprint.encode(), digest_size=32).digest()
+    return lab, replace(lab, key=SecretKey(second))
+
+
+def _rows(lab: Lab) -> Iterator[dict[str, Any]]:
+    labs = two_keys(lab)
+    for temperature, n, alpha, sizes, pairs in CELLS:
         recorded = Sampling(n_tokens=n, temperature=temperature)
         profile = lab.profile(lab.prompts(CORPUS, 0, PROFILED), recorded)
         sampling = Sampling(n_tokens=enough(n), temperature=temperature)
-        unmarked = lab.texts(fresh, sampling, batch=BATCH)
+        firsts = accumulate(sizes[:-1], initial=PROFILED)
+        fresh = [lab.prompts(CORPUS, *span) for span in zip(firsts, sizes, strict=True)]
         for (gamma, rate), steered in product(pairs, (False, True)):
             design = _planned(profile, n, alpha, gamma, rate, steered)
             if design is None:
                 continue
-            marked = lab.texts(
-                fresh,
-                sampling,
-                gamma=design.gamma,
-                deltas=None if steered else design.delta,
-                steering=design.steering,
-                batch=BATCH,
-            )
+            samples = [
+                Sample(
+                    mine,
+                    mine.texts(
+                        prompts,
+                        sampling,
+                        gamma=design.gamma,
+                        deltas=None if steered else design.delta,
+                        steering=design.steering,
+                        batch=BATCH,
+                    ),
+                    lab.texts(prompts, sampling, batch=BATCH),
+                )
+                for mine, prompts in zip(labs, fresh, strict=True)
+            ]
             row: dict[str, Any] = {"temperature": temperature}
             row |= {"bias": "steered" if steered else "constant"}
-            row |= measured(lab, design, marked, unmarked, told_prompts=False)
+            row |= measured(design, samples, told_prompts=False)
             yield row | efficiency_measured(row)
 
 
