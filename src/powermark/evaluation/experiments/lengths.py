@@ -67,10 +67,9 @@ def _rows(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
 def _reports(lab: Lab, design: Plan, prompts: list[str]) -> dict[str, list[Detection]]:
     """Return what the detector says of a lab's texts, by what was done to them."""
     sampling = Sampling(n_tokens=enough(2 * N_TOKENS))
-    foreign, marked = (
-        [row["token_ids"] for row in lab.texts(prompts, sampling, batch=BATCH, **mark)]
-        for mark in ({}, {"gamma": GAMMA, "steering": design.steering})
-    )
+    plain = lab.texts(prompts, sampling, batch=BATCH)
+    written = lab.texts(prompts, sampling, gamma=GAMMA, steering=design.steering, batch=BATCH)
+    foreign, marked = ([row["token_ids"] for row in rows] for rows in (plain, written))
     spec = replace(lab.spec(GAMMA, design.delta), steering=design.steering)
     detector = Detector(spec, lab.key, alpha=ALPHA)
     half, width = N_TOKENS // 2, spec.context_width  # the first tokens do not count
