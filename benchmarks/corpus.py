@@ -1,7 +1,7 @@
 """A corpus with a known share of marked documents, as large as one likes, in little time.
 
 ``python -m benchmarks.corpus FOLDER --documents 200000`` writes Parquet files of 10,000 documents
-with the columns id, text, token_ids and marked, and beside them spec.json and mark.key.
+at most with the columns id, token_ids, marked and text, and beside them spec.json and mark.key.
 
 Words follow Zipf's law over the tokens of the embedded model's tokenizer that are whole words with
 a blank before, so that texts come back as the same tokens. A marked document is drawn from the
@@ -80,23 +80,23 @@ class Sampler:
                 waiting = waiting[~kept]
         return found
 
-    def table(self, count: int, rng: np.random.Generator, first: int) -> pa.Table:
-        """Return rows of documents, with both the text and its ids."""
+    def table(self, count: int, rng: np.random.Generator, first: int, *, texts: bool) -> pa.Table:
+        """Return rows of documents, with their ids and, if wanted, the texts."""
         places, marked = self.documents(count, rng)
-        return pa.table(
-            {
-                "id": [f"s{first + i}" for i in range(count)],
-                "text": ["".join(self._texts[place]) for place in places],
-                "token_ids": pa.array([self._words[place] for place in places]),
-                "marked": marked,
-            }
-        )
+        columns = {
+            "id": [f"s{first + i}" for i in range(count)],
+            "token_ids": pa.array([self._words[place] for place in places]),
+            "marked": marked,
+        }
+        if texts:
+            columns["text"] = ["".join(self._texts[place]) for place in places]
+        return pa.table(columns)
 
 
 def write_corpus(
-    folder: Path, documents: int, *, seed: int = 0, model_documents: int = 0
+    folder: Path, documents: int, *, seed: int = 0, model_documents: int = 0, texts: bool = True
 ) -> tuple[Path, Path]:
-    """Write a corpus and return the files of its spec and key."""
+    """Write a corpus, in eight files or more, and return the files of its spec and key."""
     folder.mkdir(parents=True)
     tokenizer = load_tokenizer()
     spec_file, key_file = folder / "spec.json", folder / "mark.key"
@@ -111,19 +111,19 @@ def write_corpus(
     )
     spec.save(spec_file)
     sampler = Sampler(spec, key, tokenizer)
-    for number, first in enumerate(range(0, documents - model_documents, FILE)):
-        count = min(FILE, documents - model_documents - first)
-        pq.write_table(sampler.table(count, rng, first), folder / f"{number:05d}.parquet")
+    drawn = documents - model_documents
+    size = min(FILE, -(-drawn // 8))
+    for number, first in enumerate(range(0, drawn, size)):
+        rows = sampler.table(min(size, drawn - first), rng, first, texts=texts)
+        pq.write_table(rows, folder / f"{number:05d}.parquet")
     if model_documents:
-        rows = list(_written(spec, key, model_documents, rng))
-        pq.write_table(pa.Table.from_pylist(rows), folder / "model.parquet")
+        own = pa.Table.from_pylist(list(_written(spec, key, model_documents)))
+        pq.write_table(own, folder / "model.parquet")
     return spec_file, key_file
 
 
-def _written(
-    spec: WatermarkSpec, key: SecretKey, documents: int, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
-    """Write documents with the embedded model, 16 at a time, all marked or none."""
+def _written(spec: WatermarkSpec, key: SecretKey, documents: int) -> Iterator[dict[str, Any]]:
+    """Write documents with the embedded model, 16 at a time, of which the first are marked."""
     from powermark.evaluation.prompts import prompts_for
     from powermark.integrations.transformers import WatermarkConfig
     from powermark.models import load_model
@@ -131,7 +131,7 @@ def _written(
     model = load_model()
     prompts = prompts_for(None, documents)
     for first in range(0, documents, 16):
-        mark = rng.random() < SHARE
+        mark = first == 0
         texts = model.complete(
             prompts[first : first + 16],
             n_tokens=200,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from platformdirs import user_cache_path
 
@@ -32,7 +35,14 @@ def make_folder(path: Path) -> Path:
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write ``content`` under a temporary name beside ``path``, then rename it into place.
+    """Write ``content`` whole or not at all, as :func:`new_file` does."""
+    with new_file(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def new_file(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a temporary name beside ``path`` for writing, and rename it into place at the end.
 
     A link is followed. What is no plain file, or holds a key, is left alone.
     """
@@ -45,7 +55,7 @@ def write_file(path: str | Path, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
+                yield stream
             umask = os.umask(0)
             os.umask(umask)
             Path(temporary).chmod(0o666 & ~umask)
@@ -53,6 +63,8 @@ def write_file(path: str | Path, content: bytes) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+    except FileProblem:
+        raise
     except OSError as error:
         raise FileProblem(
             f"cannot write {str(path)!r}: {error.strerror}.",

@@ -21,7 +21,7 @@ from tests.corpus.test_scan import files
 
 @pytest.fixture
 def corpus(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sources, "_UNIT_BYTES", 1)
+    monkeypatch.setattr(sources, "UNIT_BYTES", 1)
     folder = tmp_path / "corpus"
     folder.mkdir()
     for number in range(4):
@@ -41,7 +41,7 @@ def test_a_worker_alone(world: World, corpus: Path, tmp_path: Path) -> None:
     for number in [*range(4), 2]:
         assert worker({"number": number}) == {"number": number}
     made = files(Path(output.place))
-    assert sorted(made) == [f"part-0000{number}-00000.parquet" for number in range(4)]
+    assert sorted(made) == [f"part-0000{number}-00000-20.parquet" for number in range(4)]
     assert made.items() <= files(Path(whole.place)).items()
 
 

@@ -69,7 +69,7 @@ def test_text_files_are_documents(tmp_path: Path) -> None:
     (tmp_path / "other.bin").write_bytes(b"x")
     found = rows([str(tmp_path)], Wanted(longest=20))
     assert contents(found) == ["one two"]
-    assert [reason for _, reason, _ in rejects(found)] == [
+    assert [reason for _, reason, *_ in rejects(found)] == [
         "not UTF-8",
         "binary, not text",
         "too long: more than 20 characters or token ids",
@@ -135,7 +135,7 @@ def test_bad_rows_are_rejected_with_their_place(tmp_path: Path) -> None:
     assert contents(found) == ["one", [1, 2], [], "two"]
     assert [batch.content.type for batch in found[:3]] == [readers.TEXT, readers.IDS, readers.TEXT]
     problems = rejects(found)
-    assert [int(place.rpartition(":")[2]) for place, _, _ in problems] == list(range(5, 19))
+    assert [int(place.rpartition(":")[2]) for place, *_ in problems] == list(range(5, 19))
     words = ["not JSON", "no field", "no field", "null", *["neither"] * 5, "not Unicode"]
     words += ["not UTF-8", "too long", "too long", "too long"]
     assert all(word in reject.reason for word, reject in zip(words, problems, strict=True))
@@ -148,13 +148,13 @@ def test_bad_rows_of_a_table(tmp_path: Path) -> None:
     found = rows([path], Wanted(id_field="id", longest=50))
     assert contents(found) == ["one", "two"]
     assert found[0].ids.to_pylist() == ["a", "e"]
-    assert [reason[:8] for _, reason, _ in rejects(found)] == ["not UTF-", "'text' i", "too long"]
+    assert [reason[:8] for _, reason, *_ in rejects(found)] == ["not UTF-", "'text' i", "too long"]
     assert rejects(found)[0].place == f"{path}:2"
     ids = pa.array([[1, 2], [3, None], None, [], [4] * 60], pa.list_(pa.int32()))
     pq.write_table(pa.table({"text": ids}), path)
     found = rows([path], Wanted(longest=50))
     assert contents(found) == [[1, 2], []]
-    assert ["a null among" in reason for _, reason, _ in rejects(found)] == [True, False, False]
+    assert ["a null among" in reason for _, reason, *_ in rejects(found)] == [True, False, False]
     pq.write_table(pa.table({"text": pa.array(["a", "b", "a"]).dictionary_encode()}), path)
     assert contents(rows([path])) == ["a", "b", "a"]
 
@@ -170,7 +170,7 @@ def test_a_table_without_texts_is_a_rejected_file(
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table(column), path)
     (problem,) = rejects(rows([path]))
-    assert problem.whole
+    assert problem.file
     assert words in problem.reason
 
 
@@ -187,10 +187,10 @@ def test_files_that_break_off(tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_bytes(b'{"a": 1}\n' * 600)
     found = rows([str(tmp_path)], Wanted(longest=500))
     assert contents(found)[-2:] == ["one", "three"]
-    problems = {place.rpartition("/")[2]: why for place, why, whole in rejects(found) if whole}
+    problems = {place.rpartition("/")[2]: why for place, why, file, _ in rejects(found) if file}
     assert set(problems) == {"a.jsonl.gz", "b.parquet", "e.csv", "f.csv", "g.jsonl"}
     assert "no column 'text'; there is a, b" in problems["f.csv"]
-    single = {place.rpartition("/")[2]: why for place, why, whole in rejects(found) if not whole}
+    single = {place.rpartition("/")[2]: why for place, why, file, _ in rejects(found) if not file}
     assert single["d.csv:3"] == "1 columns in place of 2"
     assert single["d.csv:4"] == "not Unicode text"
 

@@ -1,13 +1,16 @@
 """Whole scans: the same rows whatever happens on the way."""
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import fsspec
 import pyarrow.parquet as pq
@@ -19,6 +22,7 @@ from powermark.corpus.scan import scan
 from powermark.corpus.scanner import SCHEMA, Scanned
 from powermark.corpus.sources import find_sources
 from powermark.errors import FileProblem, InvalidInput
+from powermark.files import new_file
 from tests.corpus.conftest import World, documents, text_of, write_jsonl
 
 
@@ -27,7 +31,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches of 4 documents and partitions of 2 batches, one portion a file."""
     monkeypatch.setattr(readers, "ROWS", 4)
     monkeypatch.setattr(local, "PART", 2)
-    monkeypatch.setattr(sources, "_UNIT_BYTES", 1)
+    monkeypatch.setattr(sources, "UNIT_BYTES", 1)
 
 
 @pytest.fixture
@@ -61,8 +65,11 @@ def test_a_scan_and_every_way_to_interrupt_it(
     assert sum(batch.documents for batch in seen) == 30
     wanted = files(tmp_path / "whole")
     assert sorted(name for name in wanted if name.startswith("part")) == [
-        *(f"part-00000-0000{k}.{form}" for k in range(3)),
-        *(f"part-00001-0000{k}.{form}" for k in range(2)),
+        f"part-00000-00000-8.{form}",
+        f"part-00000-00001-8.{form}",
+        f"part-00000-00002-4.{form}",
+        f"part-00001-00000-8.{form}",
+        f"part-00001-00001-2.{form}",
     ]
     (mark,) = whole["marks"]
     assert mark["documents"] == 30
@@ -75,22 +82,24 @@ def test_a_scan_and_every_way_to_interrupt_it(
     assert [row["id"].rpartition("/")[2] for row in rows[:20]] == [
         f"a.jsonl:{i}" for i in range(1, 21)
     ]
-    real = Output.write
+    real = Output.writing
     for allowed in range(0, len(wanted), 1 if form == "parquet" else 4):
         place = tmp_path / f"cut-{allowed}"
         left = [allowed]
 
-        def failing(self: Output, name: str, content: bytes, left: list[int] = left) -> None:
+        @contextmanager
+        def failing(self: Output, name: str, left: list[int] = left) -> Iterator[IO[bytes]]:
             left[0] -= 1
             if left[0] < 0:
-                (Path(self.place) / f".{name}.half").write_bytes(content[:9])
+                (Path(self.place) / f".{name}.half").write_bytes(b"half")
                 raise KeyboardInterrupt
-            real(self, name, content)
+            with real(self, name) as stream:
+                yield stream
 
-        monkeypatch.setattr(Output, "write", failing)
+        monkeypatch.setattr(Output, "writing", failing)
         with pytest.raises(KeyboardInterrupt):
             run(world, corpus, Output(str(place), form))
-        monkeypatch.setattr(Output, "write", real)
+        monkeypatch.setattr(Output, "writing", real)
         assert run(world, corpus, Output(str(place), form)) == whole
         assert files(place) == wanted
     again = run(world, corpus, Output(str(tmp_path / "whole"), form))
@@ -157,7 +166,7 @@ def test_another_job_is_left_alone(world: World, corpus: Path, tmp_path: Path) -
     run(world, corpus, output)
     with (corpus / "a.jsonl").open("a") as file:
         file.write('{"text": "w1"}\n')
-    with pytest.raises(FileProblem, match="another scan, or its input has changed"):
+    with pytest.raises(FileProblem, match="holds a scan with other sources, and cannot"):
         run(world, corpus, output)
     with pytest.raises(FileProblem, match="is not empty and holds no scan"):
         run(world, corpus, Output(str(corpus)))
@@ -182,17 +191,19 @@ def test_a_full_disk_and_no_documents(
     with pytest.raises(FileProblem, match=r"b.jsonl:1: no field 'text'"):
         run(world, empty, Output(str(tmp_path / "wrong")))
 
-    def full(path: Path, content: bytes) -> None:
-        if Path(path).name.startswith("part"):
-            raise FileProblem("cannot write 'part': No space left on device.")
-        Path(path).write_bytes(content)
+    @contextmanager
+    def full(path: Path) -> Iterator[IO[bytes]]:
+        with new_file(path) as stream:
+            yield stream
+            if Path(path).name.startswith("part"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr("powermark.corpus.output.write_file", full)
-        with pytest.raises(FileProblem, match="No space left"):
+        patch.setattr("powermark.corpus.output.new_file", full)
+        with pytest.raises(FileProblem, match=r"cannot write .*part-.*No space left"):
             run(world, corpus, Output(str(tmp_path / "out")))
     run(world, corpus, Output(str(tmp_path / "out")))
-    assert pq.read_table(tmp_path / "out" / "part-00000-00000.parquet").num_rows == 30
+    assert pq.read_table(tmp_path / "out" / "part-00000-00000-30.parquet").num_rows == 30
 
 
 def test_what_is_refused(world: World, corpus: Path, tmp_path: Path) -> None:

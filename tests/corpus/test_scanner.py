@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,9 @@ import pytest
 from powermark.corpus.readers import IDS, TEXT, Batch
 from powermark.corpus.scanner import SCHEMA, Scanner
 from powermark.detection.detection import Detector
-from powermark.detection.text import flat_ids
+from powermark.detection.text import characters_of, flat_ids
 from powermark.errors import InvalidInput
-from powermark.watermark.keys import SecretKey
+from powermark.watermark.keys import PUBLIC_HASH_KEY, SecretKey, save_hash_key
 from tests.corpus.conftest import KEY, World, documents, save_key, text_of
 
 
@@ -30,7 +31,8 @@ def assert_equal_rows(table: pa.Table, detector: Detector, texts: list[list[int]
         found = detector.detect(text).to_dict()
         assert row["id"] == f"d{i}"
         assert row["spec"] == detector.spec.digest[:12]
-        assert set(row) - set(found) == {"id", "spec", "log_e", "size"}
+        own = {"id", "mark", "spec", "log_e", "size", "char_start", "char_stop"}
+        assert set(row) - set(found) == own
         for name in set(row) & set(found):
             assert row[name] == found[name], name
 
@@ -44,8 +46,9 @@ def test_rows_are_what_the_detector_says(world: World, detector: str) -> None:
     scanned = recipe.scanner().scan(batch(texts))
     assert scanned.table.schema == SCHEMA
     assert_equal_rows(scanned.table, look, texts)
-    as_text = recipe.scanner().scan(batch([text_of(ids) for ids in texts], TEXT))
-    assert as_text.table == scanned.table
+    as_text = recipe.scanner().scan(batch([text_of(ids) for ids in texts], TEXT)).table
+    places = ["char_start", "char_stop"]
+    assert as_text.drop_columns(places) == scanned.table.drop_columns(places)
     assert (scanned.documents, scanned.tokens) == (len(texts), sum(map(len, texts)))
 
 
@@ -73,6 +76,72 @@ def test_several_marks_are_one_tokenisation(world: World) -> None:
         assert_equal_rows(rows, look, texts)
 
 
+def test_one_spec_with_two_keys_is_two_marks(world: World) -> None:
+    save_key(bytes(32), world.folder / "other.key")
+    keys = (world.key, str(world.folder / "other.key"))
+    scanner = world.recipe(specs=(world.spec, world.spec), keys=keys).scanner()
+    table = scanner.scan(batch(documents(world, 4))).table
+    assert table["mark"].to_pylist()[:2] == scanner.labels
+    digest = world.spec.digest[:12]
+    assert scanner.labels == [f"{digest}.1", f"{digest}.2"]
+    assert set(table["spec"].to_pylist()) == {digest}
+    assert table["verdict"].to_pylist()[:2] == ["watermarked", "no watermark found"]
+
+
+def test_the_most_marked_span_in_characters(world: World) -> None:
+    """Only of what is called marked, in the text as it was given."""
+    marked, *others = documents(world, 4, marked=1)
+    mixed = others[0][:19] + marked
+    texts = [text_of(mixed), *map(text_of, others)]
+    rows = world.recipe().scanner().scan(batch(texts, TEXT)).table.to_pylist()
+    first = rows[0]
+    assert first["verdict"] == "watermarked"
+    span = mixed[first["span_start"] : first["span_stop"]]
+    assert texts[0][first["char_start"] : first["char_stop"]] == text_of(span)
+    assert all(row["char_start"] is row["char_stop"] is None for row in rows[1:])
+    normalised = world.recipe(normalise_text=True).scanner().scan(batch(texts, TEXT)).table
+    assert normalised["char_start"].null_count == len(texts)
+
+
+def test_characters_where_decoding_does_not_give_the_text_back() -> None:
+    class Lower:
+        """Words in small letters, with and without a record of their places."""
+
+        is_fast = True
+
+        def decode(self, ids: list[int]) -> str:
+            return "x " * len(ids)
+
+        def encode(self, text: str, **_: object) -> list[int]:
+            return [len(word) for word in text.split()]
+
+        def __call__(self, _: str, **__: object) -> dict[str, list[object]]:
+            spans: list[object] = [(0, 2), (2, 5), (5, 8)]
+            return {"input_ids": [1, 2, 3], "offset_mapping": spans}
+
+    ids = np.array([1, 2, 3])
+    assert characters_of(Lower(), "Ab cd ef", ids, 1, 3) == (3, 8)
+    slow = Lower()
+    slow.is_fast = False
+    assert characters_of(slow, "Ab cd ef", ids, 1, 3) is None
+    assert characters_of(slow, "x x x x ", ids, 1, 3) == (2, 5)
+    assert characters_of(Lower(), "Ab       ", ids, 1, 2) == (2, 5)  # nothing but blanks
+
+
+def test_a_hash_key_is_told_from_others_and_not_given_away(world: World, tmp_path: Path) -> None:
+    compat = dataclasses.replace(world.spec, scheme="hf-lefthash", context_width=1, design=None)
+    found = []
+    for number in (PUBLIC_HASH_KEY, 123_456_789, 123_456_788):
+        path = tmp_path / f"{number}.key"
+        save_hash_key(path, number)
+        recipe = world.recipe(specs=(compat,), keys=(str(path),), alpha=0.01)
+        (keys,) = recipe.scanner().identity["keys"]
+        found.append(keys[""])
+    assert found[0] == "public"
+    assert len(set(found)) == 3
+    assert all(len(digest) <= 6 for digest in found)
+
+
 def test_a_ring_of_keys(world: World) -> None:
     folder = world.folder / "ring"
     folder.mkdir()
@@ -85,6 +154,11 @@ def test_a_ring_of_keys(world: World) -> None:
     table = recipe.scanner().scan(batch(texts)).table
     assert_equal_rows(table, look, texts)
     assert set(table["key"].to_pylist()) <= {"a", "b"}
+    assert table["z"].null_count == len(texts)  # the better of two is no normal deviate
+    for row in table.to_pylist():
+        alone = [Detector(world.spec, key, tokenizer=world.tokenizer) for key in ring.values()]
+        best = min(look.detect(texts[int(row["id"][1:])]).p_mid for look in alone)
+        assert row["p_mid"] == pytest.approx(min(1.0, 2.0 * best))
     assert all(0.0 < size <= 0.01 for size in table["size"].to_pylist())
 
 
@@ -104,7 +178,7 @@ def test_foreign_ids_and_texts_without_a_tokenizer_are_rejected(world: World) ->
     scanner = world.recipe(model=None).scanner()
     scanned = scanner.scan(batch([[1, 2, 3], [1, 500], [-1], [4, 5, 6]]))
     assert scanned.table["id"].to_pylist() == ["d0", "d3"]
-    assert [place for place, _, _ in scanned.rejects] == ["d1", "d2"]
+    assert [place for place, *_ in scanned.rejects] == ["d1", "d2"]
     assert "not between 0 and 499" in scanned.rejects[0].reason
     texts = scanner.scan(batch(["a", "b"], TEXT))
     assert texts.table.num_rows == 0

@@ -1,8 +1,8 @@
 """Where rows go: a folder of partitions, each of which is there whole or not at all.
 
-    job.json        what is scanned, how, and for which marks; a resumed scan must agree with it
-    part-U-K.*      rows, in the corpus's order: the K-th partition of the U-th portion of files
-    rejects-U-K.jsonl   what was left out of that partition, and why; only where there was something
+    job.json             what is scanned, how, and for which marks; a resumed scan must agree
+    part-U-K-N.*         N rows in the corpus's order: partition K of the U-th portion of files
+    rejects-U-K.jsonl    what was left out of that partition, and why, where there was something
     calls.*, summary.json   written at the end
 
 A partition's rejects are written before its rows, so that rows are the sign of a finished one.
@@ -13,22 +13,28 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import IO, Any, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from powermark.corpus.patience import patiently
 from powermark.corpus.readers import Reject
 from powermark.corpus.scanner import SCHEMA
 from powermark.errors import FileProblem, InvalidInput
-from powermark.files import lock, make_folder, write_file
+from powermark.files import lock, make_folder, new_file
 
 Format = Literal["parquet", "jsonl"]
 _JOB = "job.json"
+_KINDS = ("part-", "rejects-", "job.json", "calls.", "summary.json")
+_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "memory"}
+_AT_ONCE = 1_024  # rows that are Python objects at one time
+_CHUNK = 2**20
 
 
 class Output:
@@ -46,23 +52,40 @@ class Output:
     @contextmanager
     def opened(self, job: dict[str, Any]) -> Iterator[None]:
         """Begin a job, or go on with it, and keep other processes out of the folder."""
+        job = {**job, "output_format": self.form}
         with self._locked():
-            content, names = json.dumps(job, indent=2) + "\n", self._names()
+            names = self._names()
             if _JOB not in names:
                 if names:
                     raise FileProblem(
                         f"{self.place!r} is not empty and holds no scan.",
                         hint="choose another folder.",
                     )
-                self.write(_JOB, content.encode())
-            elif self.read(_JOB).decode() != content:
-                raise FileProblem(
-                    f"{self.place!r} holds another scan, or its input has changed since.",
-                    hint="choose another folder, or repeat the settings it was made with.",
-                )
+                self.write(_JOB, (json.dumps(job, indent=2) + "\n").encode())
+            else:
+                self._check_same(job)
             self._tidy()
+            self._forget_damaged()
+            self._forget_unreached()
             yield
             self._tidy()
+
+    def _check_same(self, job: dict[str, Any]) -> None:
+        """Refuse to go on with a scan that was begun in another way, and say what differs."""
+        try:
+            begun = dict(json.loads(self.read(_JOB)))
+        except ValueError:
+            raise FileProblem(
+                f"{_JOB} in {self.place!r} is damaged.", hint="choose another folder."
+            ) from None
+        asked = json.loads(json.dumps(job))
+        other = [name for name in {**begun, **asked} if begun.get(name) != asked.get(name)]
+        if other:
+            shown = ", ".join(name.replace("_", " ") for name in other)
+            raise FileProblem(
+                f"{self.place!r} holds a scan with other {shown}, and cannot be gone on with.",
+                hint="choose another folder, or repeat the settings it was made with.",
+            )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -81,10 +104,41 @@ class Output:
 
     def _tidy(self) -> None:
         """Remove what a killed process was writing."""
-        if self._system is None:
-            for name in ("part-", "rejects-", "job.json.", "calls.", "summary.json."):
-                for left in Path(self.place).glob(f".{name}*"):
-                    left.unlink()
+        for name in self._all_names():
+            if name.startswith(tuple(f".{kind}" for kind in _KINDS)):
+                self._remove(name)
+
+    def _forget_damaged(self) -> None:
+        """Remove partitions that have not the rows their name says; they are scanned again."""
+        for name in self._parts().values():
+            if self._rows(name) != int(name.rpartition(".")[0].rpartition("-")[2]):
+                self._remove(name)
+
+    def _rows(self, name: str) -> int:
+        with self._reading(name) as stream:
+            if self.form == "parquet":
+                try:
+                    return int(pq.read_metadata(stream).num_rows)
+                except pa.ArrowInvalid:
+                    return -1
+            return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK), b""))
+
+    def _forget_unreached(self) -> None:
+        """Forget partitions from where a file could not be reached; it may be read now.
+
+        What names the file goes last, so that being killed on the way changes nothing.
+        """
+        files = [*self._parts().values(), *self._rejects()]
+        gone: set[str] = set()
+        for name in self._rejects():
+            if name in gone or not any(reject.again for reject in self._rejects_of(name)):
+                continue
+            portion, first = _number(name)
+            numbers = ((file, *_number(file)) for file in files if file != name)
+            later = [file for file, u, k in numbers if u == portion and k >= first]
+            for file in [*later, name]:
+                self._remove(file)
+                gone.add(file)
 
     @property
     def _system(self) -> Any:
@@ -95,59 +149,110 @@ class Output:
 
         return url_to_fs(self.place)[0]
 
-    def _names(self) -> set[str]:
+    def _all_names(self) -> list[str]:
         if self._system is None:
-            names = {path.name for path in Path(self.place).iterdir()}
-            return {name for name in names if not name.startswith(".")}
-        if not self._system.exists(self.place):
-            return set()
-        found = self._system.ls(self.place, detail=False, refresh=True)
-        return {str(name).rsplit("/", 1)[-1] for name in found}
+            return sorted(path.name for path in Path(self.place).iterdir())
+        if not patiently(self._system.exists, self.place):
+            return []
+        self._system.invalidate_cache()
+        found = patiently(self._system.ls, self.place, False)
+        return sorted(str(name).rsplit("/", 1)[-1] for name in found)
+
+    def _names(self) -> list[str]:
+        return [name for name in self._all_names() if not name.startswith(".")]
+
+    def _parts(self) -> dict[str, str]:
+        """Return the files of finished partitions by their ``U-K``, in order."""
+        names = (name for name in self._names() if name.startswith("part-"))
+        return {"-".join(_number(name)): name for name in names}
+
+    def _rejects(self) -> list[str]:
+        return [name for name in self._names() if name.startswith("rejects-")]
+
+    def _remove(self, name: str) -> None:
+        if self._system is None:
+            (Path(self.place) / name).unlink()
+        else:
+            patiently(self._system.rm_file, f"{self.place}/{name}")
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[Any]:
+        if self._system is None:
+            with (Path(self.place) / name).open("rb") as stream:
+                yield stream
+        else:
+            with self._system.open(f"{self.place}/{name}", "rb") as stream:
+                yield stream
 
     def read(self, name: str) -> bytes:
         """Return the content of one of the folder's files."""
         if self._system is None:
             return (Path(self.place) / name).read_bytes()
-        return bytes(self._system.cat_file(f"{self.place}/{name}"))
+        return bytes(patiently(self._system.cat_file, f"{self.place}/{name}"))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file whole or not at all; object stores do that of themselves."""
+        """Write a file."""
+        with self.writing(name) as stream:
+            stream.write(content)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a file for writing that appears under its name once it is whole."""
         if self._system is None:
-            write_file(Path(self.place) / name, content)
-        else:
-            self._system.pipe_file(f"{self.place}/{name}", content)
+            with new_file(Path(self.place) / name) as stream:
+                yield stream
+            return
+        try:
+            with tempfile.NamedTemporaryFile(prefix="powermark-") as kept:
+                yield kept.file
+                kept.flush()
+                patiently(self._put, kept.name, name)
+        except FileProblem:
+            raise
+        except OSError as error:
+            raise FileProblem(f"cannot write {name!r} to {self.place!r}: {error}.") from None
+
+    def _put(self, kept: str, name: str) -> None:
+        """Send a file; object stores show it once it is whole, others get it by another name."""
+        target, system = f"{self.place}/{name}", self._system
+        if self.place.partition("://")[0] in _STORES:
+            system.put_file(kept, target)
+            return
+        system.makedirs(self.place, exist_ok=True)
+        hidden = f"{self.place}/.{name}.part"
+        system.put_file(kept, hidden)
+        if system.exists(target):
+            system.rm_file(target)
+        system.mv(hidden, target)
 
     def finished(self) -> set[str]:
         """Return the partitions that are done, as ``U-K``."""
-        names = (name for name in self._names() if name.startswith("part-"))
-        return {name.removeprefix("part-").removesuffix(f".{self.form}") for name in names}
+        return set(self._parts())
 
     def write_part(self, part: str, tables: Sequence[pa.Table], rejects: Sequence[Reject]) -> None:
         """Write a partition."""
         if rejects:
-            lines = "".join(
-                json.dumps({"place": place, "reason": reason, "file": whole}) + "\n"
-                for place, reason, whole in rejects
-            )
+            lines = "".join(json.dumps(reject._asdict()) + "\n" for reject in rejects)
             self.write(f"rejects-{part}.jsonl", lines.encode())
-        self.write_table(f"part-{part}", pa.concat_tables(tables))
+        rows = sum(table.num_rows for table in tables)
+        with self.writing_rows(f"part-{part}-{rows}", SCHEMA) as add:
+            add(pa.concat_tables(tables))
 
-    def write_table(self, name: str, table: pa.Table) -> None:
-        """Write rows in the format of the output."""
-        if self.form == "parquet":
-            stream = io.BytesIO()
-            pq.write_table(table, stream, compression="zstd")
-            content = stream.getvalue()
-        else:
-            rows = (json.dumps(row, allow_nan=False) + "\n" for row in table.to_pylist())
-            content = "".join(rows).encode()
-        self.write(f"{name}.{self.form}", content)
+    @contextmanager
+    def writing_rows(self, name: str, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+        """Open a file for rows in the output's format; yields what adds a table to it."""
+        with self.writing(f"{name}.{self.form}") as stream:
+            if self.form == "jsonl":
+                yield lambda table: _add_lines(stream, table)
+                return
+            with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+                yield lambda table: writer.write_table(table) if table.num_rows else None
 
     def tables(self, columns: Sequence[str] = SCHEMA.names) -> Iterator[pa.Table]:
         """Yield the rows of each partition, in order."""
         schema = pa.schema([SCHEMA.field(name) for name in columns])
-        for part in sorted(self.finished()):
-            stream = io.BytesIO(self.read(f"part-{part}.{self.form}"))
+        for name in self._parts().values():
+            stream = io.BytesIO(self.read(name))
             if self.form == "parquet":
                 yield pq.read_table(stream, columns=list(columns))
             elif stream.getbuffer().nbytes:
@@ -158,6 +263,20 @@ class Output:
 
     def rejects(self) -> Iterator[Reject]:
         """Yield what was left out, in order."""
-        for name in sorted(name for name in self._names() if name.startswith("rejects-")):
-            for line in self.read(name).splitlines():
-                yield Reject(*json.loads(line).values())
+        for name in self._rejects():
+            yield from self._rejects_of(name)
+
+    def _rejects_of(self, name: str) -> Iterator[Reject]:
+        return (Reject(**json.loads(line)) for line in self.read(name).splitlines())
+
+
+def _number(name: str) -> tuple[str, str]:
+    """Return the U and K of a partition's rows or rejects."""
+    portion, part = name.partition(".")[0].split("-")[1:3]
+    return portion, part
+
+
+def _add_lines(stream: IO[bytes], table: pa.Table) -> None:
+    for batch in table.to_batches(max_chunksize=_AT_ONCE):
+        rows = (json.dumps(row, allow_nan=False) + "\n" for row in batch.to_pylist())
+        stream.write("".join(rows).encode())

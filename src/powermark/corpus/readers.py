@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +24,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from powermark.corpus.patience import TRIES, PatientFile, passing
 from powermark.corpus.sources import STDIN, Source
 from powermark.errors import FileProblem
 
 ROWS = 512  # documents of a batch
 WEIGHT = 2_000_000  # characters or token ids of a batch, unless one document alone has more
 TEXT, IDS = pa.large_string(), pa.large_list(pa.int64())
+_BUFFER = 2**18  # bytes that are read at once
 _WIDE = 16  # bytes of a line of JSON or characters of a CSV field, for each that is allowed
 
 
@@ -46,11 +49,16 @@ class Wanted:
 
 
 class Reject(NamedTuple):
-    """A row, or a file from there on, that is left out; ``whole`` for a file."""
+    """A row, or a file from there on, that is left out.
+
+    ``file`` tells the two apart. ``again`` for a file that could not be reached for a passing
+    reason: a scan that goes on tries it again.
+    """
 
     place: str
     reason: str
-    whole: bool = False
+    file: bool = False
+    again: bool = False
 
 
 class Batch(NamedTuple):
@@ -96,7 +104,8 @@ _BROKEN = (OSError, EOFError, pa.ArrowException, csv.Error)
 
 def _broken(source: Source, error: BaseException) -> Reject:
     reason = (str(error) or type(error).__name__).splitlines()[0]
-    return Reject(source.url, reason, whole=True)
+    again = passing(error)
+    return Reject(source.url, f"after {TRIES} tries: {reason}" if again else reason, True, again)
 
 
 @contextmanager
@@ -116,14 +125,17 @@ def _open(source: Source) -> Iterator[Any]:
 
 @contextmanager
 def _stored(url: str) -> Iterator[Any]:
-    if "://" not in url:
-        with Path(url).open("rb") as stream:
-            yield stream
-        return
-    import fsspec
+    with io.BufferedReader(PatientFile(partial(_plain, url)), _BUFFER) as stream:
+        yield stream
 
-    with fsspec.open(url, "rb") as stream, io.BufferedReader(stream) as lines:
-        yield lines  # stores' own files only read lines of any length
+
+def _plain(url: str) -> Any:
+    if "://" not in url:
+        return Path(url).open("rb", buffering=0)
+    from fsspec.core import url_to_fs
+
+    system, path = url_to_fs(url)
+    return system.open(path, "rb")
 
 
 def _batches(rows: Iterator[Row | Reject], wanted: Wanted) -> Iterator[Batch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import scrypt
 from typing import Any
 
 from powermark.corpus.readers import Wanted
@@ -11,6 +12,7 @@ from powermark.detection.detection import Detector, Kind
 from powermark.errors import InvalidInput
 from powermark.models.language_model import load_tokenizer
 from powermark.watermark.embed import load_keys_for
+from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import WatermarkSpec
 
 
@@ -73,6 +75,22 @@ class Recipe:
                 normalise_text=self.normalise_text,
             )
 
+        named = ring if isinstance(ring, dict) else {"": ring}
+        keys = {name: _digest(each, spec) for name, each in named.items()}
         if self.windows_above is None:
-            return Mark(detector(self.detector))
-        return Mark(detector("count"), detector(self.detector), self.windows_above)
+            return Mark(detector(self.detector), keys)
+        return Mark(detector("count"), keys, detector(self.detector), self.windows_above)
+
+
+def _digest(key: SecretKey | HashKey, spec: WatermarkSpec) -> str:
+    """Return what tells a key from another, and gives none away.
+
+    A hash key is a small number, so its digest is slow to make, and of two bytes only: millions of
+    numbers share each.
+    """
+    if isinstance(key, SecretKey):
+        return key.fingerprint
+    if key == HashKey():
+        return "public"
+    number, salt = str(key.value).encode(), spec.digest.encode()
+    return scrypt(number, salt=salt, n=2**14, r=8, p=1, dklen=2).hex()

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
+from powermark.corpus import local, readers
+from powermark.corpus import sources as files
 from powermark.corpus.local import Step, scan_local
 from powermark.corpus.output import Output
-from powermark.corpus.readers import ROWS, WEIGHT
 from powermark.corpus.recipe import Recipe
 from powermark.corpus.sources import STDIN, Source, units
 from powermark.corpus.summary import summarise, to_dict, write_calls
@@ -57,12 +58,10 @@ def scan(
     stdin = any(source.url == STDIN for source in sources)
     portions = units(sources)
     job = {
-        "signatures": [
-            each.signature for mark in scanner.marks for each in (mark.detector, mark.long) if each
-        ],
-        "windows_above": recipe.windows_above,
-        "wanted": asdict(recipe.wanted),
-        "batch": [ROWS, WEIGHT],
+        **scanner.identity,
+        "fields": asdict(recipe.wanted),
+        "batches": [readers.ROWS, readers.WEIGHT],
+        "partitions": [local.PART, files.UNIT_BYTES],
         "sources": [asdict(source) for source in sources],
     }
     with output.opened(job):
@@ -83,12 +82,12 @@ def scan(
                 workers=workers or os.cpu_count() or 1,
                 on_batch=on_batch,
             )
-        rejects = list(output.rejects())
         marks = summarise(output, fdr)
         if not marks:
-            why = f"; the first reject: {rejects[0].place}: {rejects[0].reason}" if rejects else ""
+            first = next(output.rejects(), None)
+            why = f"; the first reject: {first.place}: {first.reason}" if first else ""
             raise FileProblem(f"the corpus has no document{why}.")
         write_calls(output, marks)
-        found = to_dict(marks, len(rejects), sum(reject.whole for reject in rejects))
+        found = to_dict(marks, output.rejects())
         output.write("summary.json", (json.dumps(found, indent=2) + "\n").encode())
     return found

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from powermark.checks import Array
-from powermark.corpus.readers import IDS, TEXT, Batch, Reject
+from powermark.corpus.readers import TEXT, Batch, Reject
 from powermark.detection.detection import Detector
 from powermark.detection.findings import VERDICTS, Findings
 from powermark.detection.scoring import Ids
-from powermark.detection.text import flat_ids, normalise
+from powermark.detection.text import characters_of, flat_ids, normalise
 from powermark.errors import InvalidInput
+from powermark.watermark.spec import digest_of
 
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
+        ("mark", pa.string()),
         ("spec", pa.string()),
         ("verdict", pa.string()),
         *((name, pa.float64()) for name in ("p", "bits", "log_e")),
         *((name, pa.int64()) for name in ("tokens", "scored", "repeated", "green")),
         *((name, pa.float64()) for name in ("green_rate", "green_rate_low", "green_rate_high")),
         *((name, pa.float64()) for name in ("z", "p_mid", "marked_share", "power", "size")),
-        ("span_start", pa.int64()),
-        ("span_stop", pa.int64()),
+        *((name, pa.int64()) for name in ("span_start", "span_stop", "char_start", "char_stop")),
         ("key", pa.string()),
         ("detector", pa.string()),
         ("signature", pa.string()),
@@ -44,9 +47,13 @@ class Scanned(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A mark to look for; in documents of more than ``above`` tokens by ``long``, if given."""
+    """A mark to look for; in documents of more than ``above`` tokens by ``long``, if given.
+
+    ``keys`` are digests of its keys by name, for the record.
+    """
 
     detector: Detector
+    keys: dict[str, str]
     long: Detector | None = None
     above: int = 0
 
@@ -71,6 +78,27 @@ class Scanner:
             raise InvalidInput("a scan needs at least one mark.")
         self.marks, self._tokenizer, self._normalise = marks, tokenizer, normalise_text
         self._vocab_size = min(mark.detector.spec.vocab_size for mark in marks)
+        specs = [mark.detector.spec.digest[:12] for mark in marks]
+        self.labels = [
+            spec if specs.count(spec) == 1 else f"{spec}.{specs[: i + 1].count(spec)}"
+            for i, spec in enumerate(specs)
+        ]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that rows depend on beside the documents, without any secret."""
+        tokenizer = self._tokenizer
+        return {
+            "marks": self.labels,
+            "signatures": [
+                [each.signature for each in (mark.detector, mark.long) if each]
+                for mark in self.marks
+            ],
+            "keys": [mark.keys for mark in self.marks],
+            "windows_above": [mark.above for mark in self.marks],
+            "tokenizer": None if tokenizer is None else digest_of(tokenizer),
+            "special_ids": [] if tokenizer is None else sorted(tokenizer.all_special_ids),
+        }
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the rows of a batch, in its order."""
@@ -78,49 +106,72 @@ class Scanner:
             reason = "text, where token ids are read"
             rejects = [Reject(name, reason) for name in batch.ids.to_pylist()]
             return Scanned(SCHEMA.empty_table(), 0, 0, batch.rejects + rejects)
-        ids, offsets = self._tokens(batch.content)
+        texts = self._texts(batch.content) if batch.content.type == TEXT else None
+        ids, offsets = _flat(batch.content) if texts is None else flat_ids(self._tokenizer, texts)
         names, rejects = batch.ids, batch.rejects
-        foreign = _any((ids < 0) | (ids >= self._vocab_size), offsets)
-        if foreign.any():
+        if ids.size and (ids.min() < 0 or ids.max() >= self._vocab_size):
+            foreign = _any((ids < 0) | (ids >= self._vocab_size), offsets)
             reason = f"a token id that is not between 0 and {self._vocab_size - 1}"
             rejects = rejects + [
                 Reject(names[i].as_py(), reason) for i in np.flatnonzero(foreign).tolist()
             ]
             names = names.filter(pa.array(~foreign))
             ids, offsets = _select(ids, offsets, ~foreign)
-        tables = [self._look(mark, names, ids, offsets) for mark in self.marks]
+            texts = None if texts is None else list(compress(texts, ~foreign))
+        tables = [
+            self._look(mark, label, names, ids, offsets)
+            for mark, label in zip(self.marks, self.labels, strict=True)
+        ]
+        if texts is not None and not self._normalise:
+            tables = [self._with_characters(table, texts, ids, offsets) for table in tables]
         order = np.arange(len(tables) * len(names)).reshape(len(tables), -1).T.ravel()
-        rows = pa.concat_tables(tables).take(pa.array(order))
+        rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).take(pa.array(order))
         return Scanned(rows, len(names), ids.size, rejects)
 
-    def _tokens(self, content: pa.Array) -> tuple[Ids, Ids]:
-        if content.type == IDS:
-            flat = content.flatten().to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-            return flat, np.asarray(content.offsets) - content.offsets[0].as_py()
-        texts = content.to_pylist()
-        if self._normalise:
-            texts = [normalise(text) for text in texts]
-        return flat_ids(self._tokenizer, texts)
+    def _texts(self, content: pa.Array) -> list[str]:
+        texts: list[str] = content.to_pylist()
+        return [normalise(text) for text in texts] if self._normalise else texts
 
-    def _look(self, mark: Mark, names: pa.Array, ids: Ids, offsets: Ids) -> pa.Table:
+    def _look(self, mark: Mark, label: str, names: pa.Array, ids: Ids, offsets: Ids) -> pa.Table:
         """Look for one mark, in long documents by a detector of their own."""
         if mark.long is None:
-            return _table(mark.detector, names, mark.detector.find(ids, offsets))
+            return _table(mark.detector, label, names, mark.detector.find(ids, offsets))
         long = np.diff(offsets) > mark.above
         tables = []
         for detector, chosen in ((mark.detector, ~long), (mark.long, long)):
             found = detector.find(*_select(ids, offsets, chosen))
-            tables.append(_table(detector, names.filter(pa.array(chosen)), found))
+            tables.append(_table(detector, label, names.filter(pa.array(chosen)), found))
         places = np.argsort(np.concatenate([np.flatnonzero(~long), np.flatnonzero(long)]))
         return pa.concat_tables(tables).take(pa.array(places))
 
+    def _with_characters(
+        self, table: pa.Table, texts: list[str], ids: Ids, offsets: Ids
+    ) -> pa.Table:
+        """Say where in its text the most marked span is, of documents that are called marked."""
+        places = np.full((2, len(texts)), -1)
+        called = pc.and_(pc.equal(table["verdict"], VERDICTS[0]), pc.is_valid(table["span_stop"]))
+        for i in np.flatnonzero(called.to_numpy()).tolist():
+            span = (table[name][i].as_py() for name in ("span_start", "span_stop"))
+            own = ids[offsets[i] : offsets[i + 1]]
+            places[:, i] = characters_of(self._tokenizer, texts[i], own, *span) or -1
+        for name, values in zip(("char_start", "char_stop"), places, strict=True):
+            column = pa.array(values, mask=values < 0)
+            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), column)
+        return table
 
-def _table(detector: Detector, names: pa.Array, found: Findings) -> pa.Table:
+
+def _flat(content: pa.Array) -> tuple[Ids, Ids]:
+    flat = content.flatten().to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return flat, np.asarray(content.offsets) - content.offsets[0].as_py()
+
+
+def _table(detector: Detector, label: str, names: pa.Array, found: Findings) -> pa.Table:
     """Return findings as rows; the fields have the names that ``powermark detect`` prints."""
     none = found.walk.stops == 0
     size = len(names)
     columns = {
         "id": names.cast(pa.string()),
+        "mark": _all(label, size),
         "spec": _all(detector.spec.digest[:12], size),
         "verdict": _labels(found.verdict, VERDICTS),
         "p": np.exp(found.log_p),
@@ -131,6 +182,7 @@ def _table(detector: Detector, names: pa.Array, found: Findings) -> pa.Table:
         "marked_share": _present(found.marked_share),
         "span_start": pa.array(found.walk.starts, mask=none),
         "span_stop": pa.array(found.walk.stops, mask=none),
+        **dict.fromkeys(("char_start", "char_stop"), pa.nulls(size, pa.int64())),
         "key": _labels(found.key, detector.names),
         "detector": _all(detector.detector, size),
         "signature": _all(detector.signature, size),

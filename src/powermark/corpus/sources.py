@@ -8,6 +8,7 @@ from glob import glob, has_magic
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
+from powermark.corpus.patience import patiently
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 
 Kind = Literal["jsonl", "parquet", "csv", "text"]
@@ -21,7 +22,7 @@ _KINDS: dict[str, Kind] = {
     ".md": "text",
 }
 _CODECS = {".gz": "gzip", ".zst": "zstd"}
-_UNIT_BYTES = 64_000_000
+UNIT_BYTES = 64_000_000
 _HINT = f"files end in {', '.join(_KINDS)}, and may be compressed: {', '.join(_CODECS)}."
 
 
@@ -52,9 +53,9 @@ def find_sources(patterns: Sequence[str], kind: str | None = None) -> list[Sourc
 def units(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     """Return the files in portions of some size; one portion is one worker's at a time."""
     portions: list[list[Source]] = []
-    size = _UNIT_BYTES
+    size = UNIT_BYTES
     for source in sources:
-        if size >= _UNIT_BYTES:
+        if size >= UNIT_BYTES:
             portions.append([])
             size = 0
         portions[-1].append(source)
@@ -67,7 +68,8 @@ def _sources(pattern: str, kind: str | None) -> Iterator[Source]:
         yield Source(STDIN, kind or "jsonl", None, 0, "")  # type: ignore[arg-type]  # checked
         return
     try:
-        named, names = _remote(pattern) if "://" in pattern else _local(pattern)
+        found = _remote if "://" in pattern else _local
+        named, names = patiently(found, pattern)
         for name, size, stamp in names:
             suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
             codec = _CODECS.get(suffixes[-1]) if suffixes else None

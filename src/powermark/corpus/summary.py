@@ -9,11 +9,16 @@ calls / m, moved through the same line, covers s at least as often as it says. `
 asks nothing of the power: it is the lower limit with b = 1, right for edited or weaker marks too.
 
 **Calls.** Benjamini-Hochberg's at a false-discovery rate, Holm's at the same family-wise level.
-Both are thresholds on p, so no row has to be written again.
+Both are thresholds on p, so no row has to be written again. A mark's documents are one family, and
+m marks share the rate: each has rate / m. A mark's own calls then keep to rate / m. So do all calls
+taken together to the rate, however marks depend on one another: of V_k false ones among R_k,
+``sum V_k / sum R_k <= sum (V_k / R_k)``. One family of all rows would only promise the latter, and
+hand a mark that nobody uses the loose threshold of one that is everywhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,12 +28,24 @@ import pyarrow.compute as pc
 
 from powermark.checks import Array, open_unit
 from powermark.corpus.output import Output
+from powermark.corpus.readers import Reject
 from powermark.corpus.scanner import SCHEMA
 from powermark.detection.findings import VERDICTS
 from powermark.detection.statistics import green_rate_interval
 
 BINS = 20  # of the histogram of p-values
-_COLUMNS = ["spec", "signature", "verdict", "p", "tokens", "scored", "power", "size", "detector"]
+_COLUMNS = [
+    "mark",
+    "spec",
+    "signature",
+    "verdict",
+    "p",
+    "tokens",
+    "scored",
+    "power",
+    "size",
+    "detector",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +54,11 @@ class MarkSummary:
 
     Shares have 95 % intervals; None where no document is long enough to tell. A document is called
     by Benjamini-Hochberg or Holm if its p is at most the threshold, and none is where that is None.
-    ``p_histogram`` counts p-values in bins of .05.
+    ``fdr`` is the rate of all calls, ``level`` this mark's part of it. ``p_histogram`` counts
+    p-values in bins of .05.
     """
 
+    mark: str
     spec: str
     documents: int
     tokens: int
@@ -50,6 +69,7 @@ class MarkSummary:
     share_high: float | None
     share_at_least: float
     fdr: float
+    level: float
     bh_threshold: float | None
     bh_calls: int
     holm_threshold: float | None
@@ -60,15 +80,20 @@ class MarkSummary:
 
 @dataclass(slots=True)
 class _Sums:
-    """What is kept of the rows of one mark while partitions go by."""
+    """What is kept of the rows of one mark while partitions go by.
 
+    p-values are those of counts, so the different ones among them soon stop growing in number.
+    """
+
+    spec: str
     verdicts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(VERDICTS, 0))
     tokens: int = 0
     scored: int = 0
     power: float = 0.0
     size: float = 0.0
     exact_size: float = 0.0
-    small: list[Array] = field(default_factory=list)  # p-values that a correction could call
+    small: Array = field(default_factory=lambda: np.zeros(0))  # p-values that may be called
+    times: Array = field(default_factory=lambda: np.zeros(0))  # how often there is each
     histogram: Array = field(default_factory=lambda: np.zeros(BINS))
     signatures: set[str] = field(default_factory=set)
 
@@ -78,9 +103,10 @@ def summarise(output: Output, fdr: float) -> list[MarkSummary]:
     level = float(open_unit("fdr", fdr))
     sums: dict[str, _Sums] = {}
     for table in output.tables(_COLUMNS):
-        for spec in pc.unique(table["spec"]).to_pylist():
-            _add(sums.setdefault(spec, _Sums()), table.filter(pc.equal(table["spec"], spec)), level)
-    return [_summary(spec, kept, level) for spec, kept in sums.items()]
+        for mark in pc.unique(table["mark"]).to_pylist():
+            rows = table.filter(pc.equal(table["mark"], mark))
+            _add(sums.setdefault(mark, _Sums(rows["spec"][0].as_py())), rows, level)
+    return [_summary(mark, kept, level, level / len(sums)) for mark, kept in sums.items()]
 
 
 def _add(kept: _Sums, rows: Any, fdr: float) -> None:
@@ -92,21 +118,24 @@ def _add(kept: _Sums, rows: Any, fdr: float) -> None:
     kept.power += pc.sum(rows["power"]).as_py()
     kept.size += float(size.sum())
     kept.exact_size += float(size[pc.equal(rows["detector"], "count").to_numpy()].sum())
-    kept.small.append(p[p <= fdr])
+    called = p[p <= fdr]
+    kept.small, where = np.unique(np.concatenate([kept.small, called]), return_inverse=True)
+    kept.times = np.bincount(where, np.concatenate([kept.times, np.ones(called.size)])) + 0.0
     kept.histogram += np.histogram(p, BINS, (0.0, 1.0))[0]
     kept.signatures.update(pc.unique(rows["signature"]).to_pylist())
 
 
-def _summary(spec: str, kept: _Sums, fdr: float) -> MarkSummary:
+def _summary(mark: str, kept: _Sums, fdr: float, level: float) -> MarkSummary:
     documents = sum(kept.verdicts.values())
     calls = kept.verdicts["watermarked"]
     power, size = kept.power / documents, kept.size / documents
     low, high = (float(limit) for limit in green_rate_interval(calls, documents))
     known = power > size
-    small = np.sort(np.concatenate(kept.small))
-    bh, holm = benjamini_hochberg(small, documents, fdr), holm_threshold(small, documents, fdr)
+    bh = benjamini_hochberg(kept.small, kept.times, documents, level)
+    holm = holm_threshold(kept.small, kept.times, documents, level)
     return MarkSummary(
-        spec=spec,
+        mark=mark,
+        spec=kept.spec,
         documents=documents,
         tokens=kept.tokens,
         scored=kept.scored,
@@ -116,10 +145,11 @@ def _summary(spec: str, kept: _Sums, fdr: float) -> MarkSummary:
         share_high=_share(high, kept.exact_size / documents, power) if known else None,
         share_at_least=_share(low, size, 1.0),
         fdr=fdr,
+        level=level,
         bh_threshold=bh,
-        bh_calls=0 if bh is None else int(np.searchsorted(small, bh, "right")),
+        bh_calls=0 if bh is None else int(kept.times[kept.small <= bh].sum()),
         holm_threshold=holm,
-        holm_calls=0 if holm is None else int(np.searchsorted(small, holm, "right")),
+        holm_calls=0 if holm is None else int(kept.times[kept.small <= holm].sum()),
         p_histogram=kept.histogram.astype(int).tolist(),
         signatures=sorted(kept.signatures),
     )
@@ -129,14 +159,17 @@ def _share(rate: float, size: float, power: float) -> float:
     return float(np.clip((rate - size) / (power - size), 0.0, 1.0))
 
 
-def benjamini_hochberg(small: Array, documents: int, fdr: float) -> float | None:
-    """Return the largest p that is called, of ``small`` sorted p-values; others are above fdr."""
-    return _last(small, small <= fdr * np.arange(1, small.size + 1) / documents)
+def benjamini_hochberg(small: Array, times: Array, documents: int, fdr: float) -> float | None:
+    """Return the largest p that is called, of ``small`` p-values in order; others are above fdr."""
+    return _last(small, small <= fdr * np.cumsum(times) / documents)
 
 
-def holm_threshold(small: Array, documents: int, level: float) -> float | None:
-    """Return the largest p that Holm calls: the last before the first that fails."""
-    passed = small <= level / (documents - np.arange(small.size))
+def holm_threshold(small: Array, times: Array, documents: int, level: float) -> float | None:
+    """Return the largest p that Holm calls: the last before the first that fails.
+
+    Of equal ones the first has the least room.
+    """
+    passed = small <= level / (documents - (np.cumsum(times) - times))
     return _last(small, np.logical_and.accumulate(passed))
 
 
@@ -147,21 +180,22 @@ def _last(small: Array, passed: Any) -> float | None:
 def write_calls(output: Output, marks: list[MarkSummary]) -> None:
     """Write the rows that Benjamini-Hochberg calls, with Holm's answer beside each."""
     schema = SCHEMA.append(pa.field("holm", pa.bool_()))
-    chosen = [schema.empty_table()]
-    for table in output.tables():
-        for mark in marks:
-            if mark.bh_threshold is None:
-                continue
-            called = pc.and_(
-                pc.equal(table["spec"], mark.spec), pc.less_equal(table["p"], mark.bh_threshold)
-            )
-            rows = table.filter(called)
-            limit = -1.0 if mark.holm_threshold is None else mark.holm_threshold
-            rows = rows.append_column("holm", pc.less_equal(rows["p"], limit))
-            chosen.append(rows.cast(schema))
-    output.write_table("calls", pa.concat_tables(chosen))
+    with output.writing_rows("calls", schema) as add:
+        for table in output.tables():
+            for mark in marks:
+                if mark.bh_threshold is None:
+                    continue
+                own = pc.equal(table["mark"], mark.mark)
+                rows = table.filter(pc.and_(own, pc.less_equal(table["p"], mark.bh_threshold)))
+                limit = -1.0 if mark.holm_threshold is None else mark.holm_threshold
+                rows = rows.append_column("holm", pc.less_equal(rows["p"], limit))
+                add(rows.cast(schema))
 
 
-def to_dict(marks: list[MarkSummary], rejects: int, files: int) -> dict[str, Any]:
+def to_dict(marks: list[MarkSummary], rejects: Iterable[Reject]) -> dict[str, Any]:
     """Return the summary that is written beside the rows."""
-    return {"rejects": rejects, "files_not_read": files, "marks": [asdict(mark) for mark in marks]}
+    count = files = 0
+    for reject in rejects:
+        count += 1
+        files += reject.file
+    return {"rejects": count, "files_not_read": files, "marks": [asdict(mark) for mark in marks]}

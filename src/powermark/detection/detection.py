@@ -55,11 +55,12 @@ _UNMARKED_START = 3.0  # nats against the mark in the first half before we speak
 class Detection:
     """What was found in one text.
 
-    ``p`` is corrected for the number of keys tried; ``p_mid`` and ``z`` are companions that
-    guarantee nothing. ``green_rate_low`` and ``_high`` are a 95 % Clopper-Pearson interval.
-    ``power`` is the probability that this detector finds a marked text with as many counted tokens,
-    at the plan's ``gamma_prime``. ``span_start`` and ``span_stop`` are the most marked stretch, in
-    tokens; ``tokens_needed`` those with which the count finds four marked texts in five.
+    ``p`` and ``p_mid`` are corrected for the number of keys tried; ``z``, of a single key, is None
+    with several. ``p_mid`` and ``z`` are companions that guarantee nothing. ``green_rate_low`` and
+    ``_high`` are a 95 % Clopper-Pearson interval. ``power`` is the probability that this detector
+    finds a marked text with as many counted tokens, at the plan's ``gamma_prime``. ``span_start``
+    and ``span_stop`` are the most marked stretch, in tokens; ``tokens_needed`` those with which the
+    count finds four marked texts in five.
     """
 
     verdict: Verdict
@@ -317,6 +318,7 @@ class Detector:
         log_p = np.minimum(0.0, log_ps[at] + np.log(tried))
         low, high = green_rate_interval(green, scored)
         rate = np.where(scored > 0, green / np.maximum(scored, 1), np.nan)
+        z = z_score(green, np.maximum(scored, 1), gamma)
         share = marked_share(rate, gamma, max(self.gamma_prime, gamma + 1e-9))
         lengths, where = np.unique(scored, return_inverse=True)
         power = np.array([self.power_at(n) for n in lengths.tolist()])[where]
@@ -333,8 +335,8 @@ class Detector:
             green_rate=rate,
             green_rate_low=low,
             green_rate_high=high,
-            z=np.where(scored > 0, z_score(green, np.maximum(scored, 1), gamma), np.nan),
-            p_mid=mid_p_value(green, scored, gamma),
+            z=np.where((scored > 0) & (tried == 1), z, np.nan),
+            p_mid=np.minimum(1.0, tried * mid_p_value(green, scored, gamma)),
             marked_share=np.where(self.gamma_prime > gamma, share, np.nan),
             power=power,
             size=np.array([self.size_at(n) for n in lengths.tolist()])[where],

@@ -42,12 +42,13 @@ class Findings:
     """The fields of a detection that differ from text to text.
 
     ``verdict`` is an index into VERDICTS and ``key`` one into the detector's keys. ``log_p`` and
-    ``log_e`` are natural logarithms, both already corrected for the number of keys: the e-value is
-    the best key's at the end of the text over that number, which is at most the mean of all.
-    ``green_rate``, ``z`` and ``marked_share`` are nan where no token counts, or where the mark has
-    no strength. The span is empty where nothing is gained. ``size`` is the probability that an
-    unmarked text with as many counted tokens is called watermarked: exact for the count, alpha as
-    its bound for the others. ``walk`` is the evidence under the best key.
+    ``log_e`` are natural logarithms. They and ``p_mid`` are corrected for the number of keys: the
+    e-value is the best key's at the end of the text over that number, which is at most the mean of
+    all. ``z`` is nan with several keys: the largest of some is no normal deviate. ``green_rate``,
+    ``z`` and ``marked_share`` are nan where no token counts, or where the mark has no strength. The
+    span is empty where nothing is gained. ``size`` is the probability that an unmarked text with as
+    many counted tokens is called watermarked: exact for the count, alpha as its bound for the
+    others. ``walk`` is the evidence under the best key.
     """
 
     verdict: NDArray[np.int8]

@@ -36,6 +36,16 @@ def states(ids, present, offsets, prompts, h, special):
     return found
 
 
+@njit(cache=True, nogil=True)
+def sums(marks, offsets):
+    """How many marks are set in each text."""
+    found = np.zeros(offsets.shape[0] - 1, np.int64)
+    for text in range(found.shape[0]):
+        for i in range(offsets[text], offsets[text + 1]):
+            found[text] += marks[i]
+    return found
+
+
 @njit
 def _is_new(stamps, kept_seeds, kept_tokens, stamp, seed, token):
     """Add a pair to an open-addressing set, of which the slots with this stamp are in use."""

@@ -41,8 +41,9 @@ def token_ids_of(tokenizer: Any, text: str) -> list[int]:
 def flat_ids(tokenizer: Any, texts: Sequence[str]) -> tuple[Ids, Ids]:
     """Return the ids of many texts end to end, and where each begins; in one call where it can."""
     if hasattr(tokenizer, "encode_many"):
-        rows = tokenizer.encode_many(texts)
-    elif getattr(tokenizer, "is_fast", False) and texts:
+        ids, offsets = tokenizer.encode_many(texts)
+        return ids, offsets
+    if getattr(tokenizer, "is_fast", False) and texts:
         rows = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     else:
         rows = [token_ids_of(tokenizer, text) for text in texts]
@@ -59,6 +60,28 @@ def tokenise(tokenizer: Any, text: str) -> tuple[list[int], Spans | None]:
         found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         return list(found["input_ids"]), [tuple(span) for span in found["offset_mapping"]]
     return token_ids_of(tokenizer, text), None
+
+
+def characters_of(
+    tokenizer: Any, text: str, ids: Ids, start: int, stop: int
+) -> tuple[int, int] | None:
+    """Return the characters of some of a text's tokens, blanks at both ends left out.
+
+    Decoding what comes before takes a small part of the time of tokenising again. Where it does not
+    give the text back, the tokenizer's own record of places is asked for; None if it has none.
+    """
+    before, until = (tokenizer.decode(ids[:end].tolist()) for end in (start, stop))
+    if text.startswith(until) and until.startswith(before):
+        first, last = len(before), len(until)
+    else:
+        spans = tokenise(tokenizer, text)[1]
+        if spans is None:
+            return None
+        first, last = spans[start][0], spans[stop - 1][1]
+    piece = text[first:last]
+    if not piece.strip():
+        return first, last
+    return last - len(piece.lstrip()), first + len(piece.rstrip())
 
 
 def normalise(text: str) -> str:

@@ -52,7 +52,7 @@ def scan_command(
     ] = None,
     output_format: Annotated[str, typer.Option(help="parquet or jsonl.")] = "parquet",
     alpha: Annotated[float | None, typer.Option(help="Level; the plan's if left out.")] = None,
-    fdr: Annotated[float, typer.Option(help="False-discovery rate of the calls.")] = 0.05,
+    fdr: Annotated[float, typer.Option(help="False-discovery rate of all calls.")] = 0.05,
     detector: Annotated[
         str | None, typer.Option(help="count (the default), winmax, winmax-c or evalue.")
     ] = None,
@@ -166,6 +166,7 @@ def _shown(found: dict[str, Any], output: str) -> str:
     parts = []
     for mark in found["marks"]:
         rows = [
+            ("mark", mark["mark"], f"of {len(found['marks'])}"),
             ("documents", f"{mark['documents']}", f"{mark['tokens']} tokens"),
             *((name, f"{count}", "") for name, count in mark["verdicts"].items()),
         ]
@@ -175,10 +176,11 @@ def _shown(found: dict[str, Any], output: str) -> str:
         else:
             interval = f"95 % interval {mark['share_low']:.4f} to {mark['share_high']:.4f}"
             rows.append(("share", f"{mark['share']:.4f}", f"{interval}; {at_least}"))
+        rate = f"{mark['level']:.3g} here, {mark['fdr']:g} in all"
         for name, method in (("bh", "false-discovery rate"), ("holm", "any false call")):
             limit = mark[f"{name}_threshold"]
             shown = "none" if limit is None else f"p <= {limit:.3g}"
-            note = f"{shown}; {method} <= {mark['fdr']:g}"
+            note = f"{shown}; {method} <= {rate}"
             rows.append((f"{name}_calls", str(mark[f"{name}_calls"]), note))
         parts.append("\n".join([table(rows), *mark["signatures"]]))
     rejected = f"{found['rejects']} rows or files rejected"
@@ -195,6 +197,6 @@ def _draw(marks: list[dict[str, Any]], plot: Path) -> None:
     for ax, mark in zip(axes, marks, strict=True):
         bins = mark["p_histogram"]
         ax.bar([(i + 0.5) / len(bins) for i in range(len(bins))], bins, 0.9 / len(bins), color=BLUE)
-        ax.set_xlabel(f"p, {mark['documents']} documents, spec {mark['spec']}")
+        ax.set_xlabel(f"p, {mark['documents']} documents, mark {mark['mark']}")
         ax.set_ylabel("documents")
     write_file(plot, render(figure, plot))
