@@ -1,7 +1,6 @@
 """What goes wrong with a corpus: a clear sentence or a reject, and the exit code that docs name."""
 
 import json
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -94,15 +93,6 @@ def test_mixed_schemas(trouble: Trouble) -> None:
     assert "1 files could not be read" in said
     assert trouble.rejects() == ["'text' holds double, neither text nor token ids"]
     assert '"documents": 14,' in said
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_of_another_user(trouble: Trouble) -> None:
-    write_jsonl(trouble.folder / "a.jsonl", trouble.texts)
-    write_jsonl(trouble.folder / "b.jsonl", trouble.texts)
-    (trouble.folder / "b.jsonl").chmod(0)
-    assert trouble.scan()[0] == 2
-    assert "Permission denied" in trouble.rejects()[0]
 
 
 def test_an_unreadable_file(trouble: Trouble, monkeypatch: pytest.MonkeyPatch) -> None:

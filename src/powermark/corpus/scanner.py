@@ -172,7 +172,7 @@ def _table(detector: Detector, label: str, names: pa.Array, found: Findings) -> 
     columns = {
         "id": names.cast(pa.string()),
         "mark": _all(label, size),
-        "spec": _all(detector.spec.digest[:12], size),
+        "spec": _all(label.partition(".")[0], size),
         "verdict": _labels(found.verdict, VERDICTS),
         "p": np.exp(found.log_p),
         "bits": -found.log_p / np.log(2.0) + 0.0,
