@@ -5,6 +5,7 @@ import io
 import os
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import fsspec
 import pyarrow as pa
@@ -148,7 +149,9 @@ def test_a_corpus_on_a_shaky_store(shaky: type[Shaky]) -> None:
     assert shaky.failures == 0
 
 
-def test_output_appears_once_it_is_whole(world: World, tmp_path: Path, shaky: type[Shaky]) -> None:
+def test_output_appears_once_it_is_whole(
+    world: World, tmp_path: Path, shaky: type[Shaky], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_jsonl(tmp_path / "a.jsonl", [text_of(ids) for ids in documents(world, 9)])
     found = find_sources([str(tmp_path / "a.jsonl")])
     shaky.failures = 2
@@ -161,6 +164,9 @@ def test_output_appears_once_it_is_whole(world: World, tmp_path: Path, shaky: ty
     shaky.failures, shaky.error = 1, OSError(errno.ENOSPC, "full")
     with pytest.raises(FileProblem, match=r"cannot write 'job.json' to 'shaky://new': .*full"):
         scan(found, world.recipe(), Output("shaky://new"), workers=1)
+    monkeypatch.setattr(Shaky, "exists", Mock(side_effect=ConnectionResetError("reset")))
+    with pytest.raises(FileProblem, match=r"cannot reach 'shaky://out': reset\."):
+        scan(found, world.recipe(), Output("shaky://out"), workers=1)
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])

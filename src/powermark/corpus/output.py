@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from powermark.corpus.patience import patiently
+from powermark.corpus.patience import PatientFile, patiently
 from powermark.corpus.readers import Reject
 from powermark.corpus.scanner import SCHEMA
 from powermark.errors import FileProblem, InvalidInput
@@ -152,10 +152,12 @@ class Output:
     def _all_names(self) -> list[str]:
         if self._system is None:
             return sorted(path.name for path in Path(self.place).iterdir())
-        if not patiently(self._system.exists, self.place):
-            return []
         self._system.invalidate_cache()
-        found = patiently(self._system.ls, self.place, False)
+        try:
+            there = patiently(self._system.exists, self.place)
+            found = patiently(self._system.ls, self.place, False) if there else []
+        except OSError as error:
+            raise FileProblem(f"cannot reach {self.place!r}: {error}.") from None
         return sorted(str(name).rsplit("/", 1)[-1] for name in found)
 
     def _names(self) -> list[str]:
@@ -175,20 +177,18 @@ class Output:
         else:
             patiently(self._system.rm_file, f"{self.place}/{name}")
 
-    @contextmanager
-    def _reading(self, name: str) -> Iterator[Any]:
-        if self._system is None:
-            with (Path(self.place) / name).open("rb") as stream:
-                yield stream
-        else:
-            with self._system.open(f"{self.place}/{name}", "rb") as stream:
-                yield stream
+    def _reading(self, name: str) -> io.BufferedReader:
+        def opened() -> Any:
+            if self._system is None:
+                return (Path(self.place) / name).open("rb", buffering=0)
+            return self._system.open(f"{self.place}/{name}", "rb")
+
+        return io.BufferedReader(PatientFile(opened))
 
     def read(self, name: str) -> bytes:
         """Return the content of one of the folder's files."""
-        if self._system is None:
-            return (Path(self.place) / name).read_bytes()
-        return bytes(patiently(self._system.cat_file, f"{self.place}/{name}"))
+        with self._reading(name) as stream:
+            return stream.read()
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file."""

@@ -87,7 +87,7 @@ class Scanner:
     @property
     def identity(self) -> dict[str, Any]:
         """All that rows depend on beside the documents, without any secret."""
-        tokenizer = self._tokenizer
+        tokenizer, known = self._tokenizer, self.marks[0].detector.spec.tokenizer_digest
         return {
             "marks": self.labels,
             "signatures": [
@@ -96,7 +96,7 @@ class Scanner:
             ],
             "keys": [mark.keys for mark in self.marks],
             "windows_above": [mark.above for mark in self.marks],
-            "tokenizer": None if tokenizer is None else digest_of(tokenizer),
+            "tokenizer": None if tokenizer is None else known or digest_of(tokenizer),
             "special_ids": [] if tokenizer is None else sorted(tokenizer.all_special_ids),
         }
 
