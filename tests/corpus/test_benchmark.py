@@ -8,7 +8,7 @@ from benchmarks.scan import FDR, false_calls
 
 def shares(rate: float, corpora: int, rng: np.random.Generator) -> list[float]:
     """Shares of false ones among 600 calls, as in corpora of 20,000 documents."""
-    return (rng.binomial(600, rate, corpora) / 600).tolist()
+    return [float(count) / 600 for count in rng.binomial(600, rate, corpora)]
 
 
 @pytest.mark.parametrize(("rate", "low", "high"), [(0.05, 0, 20), (0.03, 0, 0), (0.07, 195, 200)])

@@ -29,7 +29,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "WAIT", 0.0)
 
 
-class Shaky(MemoryFileSystem):
+class Shaky(MemoryFileSystem):  # type: ignore[misc]  # ships no types
     """A file system without whole uploads, that fails as often as it is told to."""
 
     protocol = "shaky"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from powermark import plan
+from powermark import Plan, plan
 from powermark.corpus import local, readers, sources
 from powermark.corpus.output import Output
 from powermark.corpus.scan import scan
@@ -94,5 +94,5 @@ def test_another_hash_key(world: World, tmp_path: Path) -> None:
     assert "123456789" not in job
 
 
-def _plan(**given: int) -> Any:
-    return plan(n_tokens=60, alpha=0.01, power=0.95, edit_rate=0.05, **given)
+def _plan(context_width: int = 2) -> Plan:
+    return plan(n_tokens=60, alpha=0.01, power=0.95, edit_rate=0.05, context_width=context_width)

@@ -120,7 +120,8 @@ def _add(kept: _Sums, rows: Any, fdr: float) -> None:
     kept.exact_size += float(size[pc.equal(rows["detector"], "count").to_numpy()].sum())
     called = p[p <= fdr]
     kept.small, where = np.unique(np.concatenate([kept.small, called]), return_inverse=True)
-    kept.times = np.bincount(where, np.concatenate([kept.times, np.ones(called.size)])) + 0.0
+    times = np.concatenate([kept.times, np.ones(called.size)])
+    kept.times = np.bincount(where, times).astype(np.float64)
     kept.histogram += np.histogram(p, BINS, (0.0, 1.0))[0]
     kept.signatures.update(pc.unique(rows["signature"]).to_pylist())
 
