@@ -64,6 +64,12 @@ def test_a_plan_is_what_evaluating_its_design_gives() -> None:
         assert getattr(found, name) == getattr(again, name)
 
 
+@pytest.mark.parametrize("steer", [False, True])
+def test_a_context_width_needs_no_edits(steer: bool) -> None:
+    asked = {"n_tokens": 12, "alpha": 0.1, "power": 0.9, "gamma": 0.5, "context_width": 4}
+    assert plan(**asked, steer=steer).context_width == 4  # type: ignore[arg-type]
+
+
 def test_where_the_design_lies() -> None:
     found = plan(n_tokens=100, alpha=0.01, power=0.9)
     low, high = gamma_roots(found.delta, found.kl)

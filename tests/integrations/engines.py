@@ -1,12 +1,15 @@
 """The interfaces of engines as far as the adapters use them, for machines without the engines.
 
-Written from vLLM 0.32.0 (``vllm/v1/sample/logits_processor/interface.py`` and
-``vllm/v1/worker/gpu/sample/logits_processor/interface.py``) and SGLang 0.5.23
-(``sglang/srt/sampling/custom_logit_processor.py``): names, fields, signatures and order of calls.
-Where an engine is installed, as under ``make test-vllm``, its own classes take their place.
+Written from vLLM 0.32.0 (``vllm/v1/sample/logits_processor/interface.py``,
+``vllm/v1/worker/gpu/sample/logits_processor/interface.py``, ``vllm/v1/engine/input_processor.py``,
+``vllm/entrypoints/serve/middleware/register.py``) and SGLang 0.5.23
+(``sglang/srt/sampling/custom_logit_processor.py``, ``sglang/srt/managers/schedule_batch.py``):
+names, fields, signatures and order of calls. Where an engine is installed, as under ``make
+test-vllm``, its own classes take their place; ``make test-sglang`` has SGLang's class file.
 """
 
 import enum
+import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,6 +19,7 @@ from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import dill
 import numpy as np
 import torch
 
@@ -103,6 +107,34 @@ class CustomLogitProcessor(ABC):
         self, logits: torch.Tensor, custom_param_list: list[dict[str, Any]] | None = None
     ) -> torch.Tensor: ...
 
+    @classmethod
+    def to_str(cls) -> str:
+        return json.dumps({"callable": dill.dumps(cls).hex()})
+
+    @classmethod
+    def from_str(cls, sent: str) -> Any:
+        return dill.loads(bytes.fromhex(json.loads(sent)["callable"]))()
+
+
+class InputProcessor:
+    """What takes requests in, in vLLM's front process."""
+
+    def __init__(self, vllm_config: Any, renderer: Any = None) -> None:
+        self.vllm_config, self.renderer = vllm_config, renderer
+
+
+def init_entrypoints_middleware(args: Any, app: Any, supported_tasks: Any) -> None:  # noqa: ARG001
+    app.added.append("authentication")
+
+
+class FinishAbort:
+    """SGLang's reason of a request that is ended early."""
+
+    def __init__(
+        self, message: str | None = None, status_code: Any = None, err_type: str | None = None
+    ) -> None:
+        self.message, self.status_code, self.err_type = message, status_code, err_type
+
 
 _V1, _V2 = "vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor"
 _CONTENTS: dict[str, dict[str, Any]] = {
@@ -119,7 +151,13 @@ _CONTENTS: dict[str, dict[str, Any]] = {
         "LogitsContext": LogitsContext,
         "LogitsProcRequestState": LogitsProcRequestState,
     },
+    "vllm.v1.engine.input_processor": {"InputProcessor": InputProcessor},
+    "vllm.entrypoints.serve.middleware.register": {
+        "init_entrypoints_middleware": init_entrypoints_middleware
+    },
     "sglang.srt.sampling.custom_logit_processor": {"CustomLogitProcessor": CustomLogitProcessor},
+    "sglang.srt.managers.schedule_batch": {"FINISH_ABORT": FinishAbort},
+    "sglang.srt.runtime_context": {"get_spec": lambda: SimpleNamespace(speculative_algorithm=None)},
 }
 
 
@@ -148,6 +186,9 @@ class Params:
 
     temperature: float = 1.0
     extra_args: dict[str, Any] | None = None
+    max_tokens: int | None = 16
+    logprobs: int | None = None
+    detokenize: bool = True
 
 
 @dataclass
@@ -159,6 +200,8 @@ class Config:
     logits_processors: list[Any] | None = None
     async_scheduling: bool = False
     speculative_config: Any = None
+    use_v2_model_runner: bool = False
+    is_diffusion: bool = False
     model_config: Any = field(init=False)
     scheduler_config: Any = field(init=False)
 
@@ -167,6 +210,7 @@ class Config:
             logits_processors=self.logits_processors,
             its_tokenizer=self.tokenizer,
             get_vocab_size=lambda: self.width,
+            is_diffusion=self.is_diffusion,
         )
         self.scheduler_config = SimpleNamespace(async_scheduling=self.async_scheduling)
 

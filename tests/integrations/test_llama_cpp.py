@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,16 @@ class Llama:
 
     def n_vocab(self) -> int:
         return self.width
+
+    @property
+    def _model(self) -> Any:
+        return SimpleNamespace(token_get_text=str)
+
+    def token_bos(self) -> int:
+        return -1
+
+    def token_eos(self) -> int:
+        return 399
 
     def tokenize(self, text: bytes, add_bos: bool, special: bool) -> list[int]:
         assert not add_bos
@@ -99,31 +109,68 @@ def test_what_does_not_fit_is_refused() -> None:
         adapter.watermark(other, spec(1), KEY, tokenizer=TOKENIZER)
 
 
-@pytest.mark.parametrize("default", ["one", "off"])
-def test_the_server_marks_every_model_it_loads(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, default: str
-) -> None:
-    texts = []
+def test_another_model_s_file_is_refused() -> None:
+    llama = Llama()
+    llama.tokenize = lambda *_, **__: [1]  # type: ignore[method-assign]
+    with pytest.raises(SpecMismatch, match="tokenizer is not the one of the spec 'spec'"):
+        adapter.watermark(llama, spec(1), KEY)
+    unknown = spec(1, gamma=0.25, delta=9.0, tokenizer_digest=None)  # nothing to compare with
+    text = adapter.watermark(llama, unknown, KEY).create_completion([1, 2, 3])
+    assert green_share(unknown, [1, 2, 3], text) == 1.0
 
-    def serve_one() -> None:
-        texts.append(package.Llama().create_completion([1, 2, 3]))
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """Run the server's program on a stand-in; what it built: texts, and its middleware."""
+    built: dict[str, Any] = {}
 
     class Fresh(Llama):
         def __init__(self) -> None:
             super().__init__()
 
-    package, server, program = (ModuleType(name) for name in ("llama_cpp", "server", "program"))
+    class App:
+        def add_middleware(self, kind: type, **options: Any) -> None:
+            built.update(options, kind=kind)
+
+    def serve_one() -> None:
+        built["text"] = package.Llama().create_completion([1, 2, 3])
+        built["app"] = program.create_app(server_settings=None)
+
+    package, parent, program = (ModuleType(name) for name in ("llama_cpp", "server", "program"))
     package.Llama = Fresh  # type: ignore[attr-defined]
     program.main = serve_one  # type: ignore[attr-defined]
+    program.create_app = lambda server_settings: App()  # type: ignore[attr-defined]  # noqa: ARG005
+    parent.__main__ = program  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "llama_cpp", package)
-    monkeypatch.setitem(sys.modules, "llama_cpp.server", server)
+    monkeypatch.setitem(sys.modules, "llama_cpp.server", parent)
     monkeypatch.setitem(sys.modules, "llama_cpp.server.__main__", program)
     for name in ("SPECS", "CONFIG"):
         monkeypatch.delenv(f"POWERMARK_{name}", raising=False)
     with pytest.raises(InvalidInput, match="was not told its marks"):
         adapter.main()
-    mark = spec(2, gamma=0.25, delta=9.0)
-    serve(monkeypatch, tmp_path, {"one": mark}, default=default)
+    marks = {"one": spec(2, gamma=0.25, delta=9.0), "two": spec(1)}
+    serve(monkeypatch, tmp_path, marks, default="one", opt_out="yes")
+    return built
+
+
+def test_the_server_marks_every_model_it_loads(server: dict[str, Any]) -> None:
     adapter.main()
-    share = green_share(mark, [1, 2, 3], texts[0])
-    assert share == 1.0 if default == "one" else share < 0.5
+    assert green_share(spec(2, gamma=0.25, delta=9.0), [1, 2, 3], server["text"]) == 1.0
+    assert server["kind"].__name__ == "Gate"
+    check = server["check"]
+    for same in ({}, {"powermark": "one"}, {"vllm_xargs": {"powermark": "one"}}):
+        check({"prompt": "x", **same})
+    for other in ("two", "off"):
+        with pytest.raises(InvalidInput, match="marks every text with 'one'"):
+            check({"extra_body": {"powermark": other}})
+    with pytest.raises(InvalidInput, match="no mark named 'three'"):
+        check({"powermark": "three"})
+
+
+def test_a_server_that_would_mark_nothing_does_not_start(
+    server: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERMARK_DEFAULT", "off")
+    with pytest.raises(InvalidInput, match="no text would be marked"):
+        adapter.main()
+    assert not server

@@ -67,7 +67,12 @@ def in_vllm_v2(_: WatermarkSpec, monkeypatch: Any) -> Greens:
 
 def in_sglang(_: WatermarkSpec, monkeypatch: Any) -> Greens:
     sampling = SimpleNamespace(temperature=0.7)
-    about = SimpleNamespace(origin_input_ids=IDS[:4], output_ids=IDS[4:], sampling_params=sampling)
+    about = SimpleNamespace(
+        origin_input_ids=IDS[:4],
+        output_ids=IDS[4:],
+        sampling_params=sampling,
+        inflight_middle_chunks=0,
+    )
     processor = install(monkeypatch, "sglang")[0].Watermark()
     return raised(processor(torch.zeros(1, WIDTH), [{"__req__": about}])[0])
 

@@ -1,5 +1,8 @@
 """The SGLang processor on SGLang's own class, or what is known of it."""
 
+import json
+from array import array
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey
 from tests.integrations.engines import install
@@ -29,9 +31,19 @@ def request(name: str, prompt: list[int], temperature: float = 1.0) -> dict[str,
         origin_input_ids=prompt,
         output_ids=[],
         sampling_params=SimpleNamespace(temperature=temperature),
-        is_chunked=0,
+        inflight_middle_chunks=0,
+        to_finish=None,
     )
     return {"powermark": name, "__req__": about}
+
+
+def assert_ended(logits: torch.Tensor, params: dict[str, Any], words: str) -> None:
+    """The text goes no further than one token, and its request ends with HTTP 400."""
+    assert logits.argmax() == 0
+    assert torch.isneginf(logits[1:]).all()
+    reason = params["__req__"].to_finish
+    assert words in reason.message
+    assert (reason.status_code, reason.err_type) == (400, "BadRequestError")
 
 
 def bias(mark: Any, context: list[int], delta: float) -> torch.Tensor:
@@ -51,26 +63,77 @@ def test_each_row_gets_its_request_s_mark(processor: Any) -> None:
     logits = processor(torch.zeros(2, WIDTH), params[::-2])  # fewer rows, in another order
     assert torch.equal(logits[0], bias(spec(2, gamma=0.25), [8, 9], 1.0))
     assert torch.equal(logits[1], bias(spec(1), [9], 2.0))
-    assert not processor(torch.zeros(1, WIDTH)).any()
 
 
-def test_stale_ids_are_refused(processor: Any) -> None:
+def test_pieces_of_a_long_prompt_are_waited_for(processor: Any) -> None:
     params = request("one", [5, 6])
-    params["__req__"].is_chunked = 1
-    for _ in range(2):  # pieces of a long prompt
-        processor(torch.zeros(1, WIDTH), [params])
-    params["__req__"].is_chunked = 0
-    with pytest.raises(EngineProblem, match="shows 0 written tokens after 0: they are stale"):
-        processor(torch.zeros(1, WIDTH), [params])
+    params["__req__"].inflight_middle_chunks = 1
+    for _ in range(2):
+        assert not processor(torch.zeros(1, WIDTH), [params]).any()
+    params["__req__"].inflight_middle_chunks = 0
+    logits = processor(torch.zeros(1, WIDTH), [params])
+    assert torch.equal(logits[0], bias(spec(1), [6], 2.0))
 
 
-def test_what_cannot_be_marked_is_refused(processor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInput, match="no mark named 'three'"):
-        processor(torch.zeros(1, WIDTH), [request("three", [1])])
-    with pytest.raises(SpecMismatch, match="the model has 99"):
-        processor(torch.zeros(1, 99), [request("one", [1])])
+def test_lists_that_the_engine_replaces_are_followed(processor: Any) -> None:
+    params = request("one", [5, 6])
+    processor(torch.zeros(1, WIDTH), [params])
+    params["__req__"].output_ids = array("q", [7])  # as SGLang keeps them
+    logits = processor(torch.zeros(1, WIDTH), [params])
+    assert torch.equal(logits[0], bias(spec(1), [7], 2.0))
+
+
+def test_stale_ids_end_their_request_alone(processor: Any) -> None:
+    stale, other = request("one", [5, 6]), request("one", [5, 6])
+    processor(torch.zeros(2, WIDTH), [stale, other])
+    other["__req__"].output_ids.append(7)
+    logits = processor(torch.zeros(2, WIDTH), [stale, other])
+    assert_ended(logits[0], stale, "shows 0 written tokens after 0: they are stale")
+    assert torch.equal(logits[1], bias(spec(1), [7], 2.0))
+    assert other["__req__"].to_finish is None
+
+
+def test_requests_that_cannot_be_marked_end_alone(
+    processor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown, good = request("three", [1]), request("one", [1])
+    logits = processor(torch.zeros(2, WIDTH), [unknown, good])
+    assert_ended(logits[0], unknown, "no mark named 'three'")
+    assert torch.equal(logits[1], bias(spec(1), [1], 2.0))
+    wrong = request("one", [1])
+    assert_ended(processor(torch.zeros(1, 99), [wrong])[0], wrong, "the model has 99")
     for name in ("SPECS", "KEYS", "DEFAULT", "OPT_OUT"):
         monkeypatch.delenv(f"POWERMARK_{name}")
     fresh = install(monkeypatch, "sglang")[0].Watermark()
-    with pytest.raises(InvalidInput, match="was not told its marks"):
-        fresh(torch.zeros(1, WIDTH), [request("one", [1])])
+    untold = request("one", [1])
+    assert_ended(fresh(torch.zeros(1, WIDTH), [untold])[0], untold, "was not told its marks")
+
+
+@pytest.mark.parametrize("params", [None, {}, {"powermark": "one"}])
+def test_requests_without_parameters_get_an_empty_text(processor: Any, params: Any) -> None:
+    good = request("one", [1])
+    logits = processor(torch.zeros(2, WIDTH), [params, good])
+    assert torch.isneginf(logits[0, 1:]).all()
+    assert torch.equal(logits[1], bias(spec(1), [1], 2.0))
+    assert torch.isneginf(processor(torch.zeros(1, WIDTH))[0, 1:]).all()
+
+
+def test_speculative_decoding_is_refused(processor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = import_module("sglang.srt.runtime_context")
+    drafts = SimpleNamespace(speculative_algorithm="EAGLE")
+    monkeypatch.setattr(context, "get_spec", lambda: drafts)
+    params = request("one", [1])
+    logits = processor(torch.zeros(1, WIDTH), [params])
+    assert_ended(logits[0], params, "with speculative decoding (EAGLE)")
+
+
+def test_what_a_request_sends_is_the_class_by_name(processor: Any) -> None:
+    kind = type(processor)
+    sent = kind.to_str()
+    assert len(sent) < 300
+    assert "powermark.integrations.sglang" in bytes.fromhex(json.loads(sent)["callable"]).decode(
+        "latin-1"
+    )
+    again = kind.from_str(sent)
+    params = request("one", [5, 6])
+    assert torch.equal(again(torch.zeros(1, WIDTH), [params])[0], bias(spec(1), [6], 2.0))

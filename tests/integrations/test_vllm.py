@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,9 @@ def adapter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         monkeypatch.setattr(
             module, "cached_tokenizer_from_config", lambda config: config.its_tokenizer
         )
+    ready = Event()
+    ready.set()
+    monkeypatch.setattr(module.vllm_guard, "installed", ready)
     yield module
     gc.collect()
 
@@ -215,6 +219,8 @@ def test_models_that_do_not_fit(adapter: Any) -> None:
         v1(adapter, Config(None, WIDTH))
     with pytest.raises(SpecMismatch, match="the tokenizer has 300 ids"):
         v1(adapter, Config(Letters(300), WIDTH))
+    with pytest.raises(EngineProblem, match="diffusion model"):
+        v1(adapter, Config(TOKENIZER, WIDTH, is_diffusion=True))
 
 
 def test_slots_of_the_second_runner(adapter: Any) -> None:
@@ -280,4 +286,7 @@ def test_steered_requests_of_the_second_runner(adapter: Any) -> None:
 
 def test_the_entry_point_is_declared() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["vllm.logits_processors"] == {"powermark": NAME}
+    points = project["entry-points"]
+    assert points["vllm.logits_processors"] == {"powermark": NAME}
+    plugin = "powermark.integrations.vllm_guard:install"
+    assert points["vllm.general_plugins"] == {"powermark": plugin}

@@ -126,7 +126,8 @@ def evaluate(
     in_interval("variance_inflation", variance_inflation, 1.0, max(n, 1.0 + 1e-9), closed="low")
     if test not in get_args(Test):
         raise InvalidInput(f"test must be one of {get_args(Test)}; got {test!r}.")
-    signal, edits = signal or PlugIn(), edits or Edits()
+    signal = signal or PlugIn()
+    edits = Edits() if edits is None else edits  # without edits it still has a context width
     rate, kl = float(signal.green_rate(gamma, delta)), float(signal.kl(gamma, delta))
     k = int(
         critical_count(n, gamma, alpha) if test == "exact" else z_critical_count(n, gamma, alpha)

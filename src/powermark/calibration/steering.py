@@ -82,7 +82,7 @@ class Goal:
             lengths=tuple(ns[order].tolist()),
             critical_counts=tuple(ks),
             weights=tuple((shares[order] / shares.sum()).tolist()),
-            edits=edits or Edits(),
+            edits=Edits() if edits is None else edits,
         )
 
     @property

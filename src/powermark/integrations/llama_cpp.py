@@ -9,13 +9,14 @@ calls: it knows the temperature of each, and a ``logit_bias`` does not switch it
 
 ``python -m powermark.integrations.llama_cpp --model FILE`` is an OpenAI-compatible server with
 marks from the environment (:mod:`powermark.integrations.serving`) and all options of ``python -m
-llama_cpp.server``. It has no field for a request's own wish: all texts get the default mark.
+llama_cpp.server``. It has no field for a request's own wish: all texts get the default mark, and a
+request that asks for another, or for none, is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import wraps
+from collections.abc import Iterator, Mapping
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,9 @@ from numpy.typing import NDArray
 
 from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.integrations.batch import Batch, Text
-from powermark.integrations.serving import Mark, Marks
+from powermark.integrations.serving import OFF, Mark, Marks
 from powermark.watermark.keys import HashKey, SecretKey
-from powermark.watermark.spec import PROBE, WatermarkSpec
+from powermark.watermark.spec import PROBE, WatermarkSpec, tokenizer_digest
 
 
 class Processor:
@@ -58,8 +59,8 @@ def watermark(
 ) -> Any:
     """Let a ``Llama`` mark all its texts; returns it.
 
-    ``tokenizer`` is the one that the spec was made with. It is worth giving: how the model file
-    splits text is then compared with it, and special tokens are known.
+    ``tokenizer`` is the one that the spec was made with. Without it the model file's own vocabulary
+    must be the spec's; with it the file must split text as it does.
     """
     return _hook(llama, Marks({"spec": Mark.of("spec", spec, key)}, "spec"), tokenizer)
 
@@ -70,16 +71,13 @@ def _hook(llama: Any, marks: Marks, tokenizer: Any) -> Any:
             "with a draft model llama-cpp-python shows a processor tokens that may be taken back.",
             hint="make the Llama without draft_model.",
         )
-    if tokenizer is not None:
-        marks = marks.fitted(tokenizer)
-        ids = tokenizer.encode(PROBE, add_special_tokens=False)
-        if list(llama.tokenize(PROBE.encode(), add_bos=False, special=False)) != list(ids):
-            raise SpecMismatch("the model file splits text differently than the spec's tokenizer.")
     for mark in marks.by_name.values():
         mark.check_width(llama.n_vocab())
-    chosen, plain = marks.choose(None), llama.generate
+    chosen, plain = _fitted(llama, marks, tokenizer).choose(None), llama.generate
     if chosen is None:
-        return llama
+        raise InvalidInput(
+            f"with the default {OFF!r} no text would be marked: llama.cpp's requests cannot choose."
+        )
 
     @wraps(plain)
     def generate(
@@ -95,10 +93,31 @@ def _hook(llama: Any, marks: Marks, tokenizer: Any) -> Any:
     return llama
 
 
+def _fitted(llama: Any, marks: Marks, tokenizer: Any) -> Marks:
+    """Return the marks with the model's special tokens; refuses a model file they are not for."""
+    split = partial(llama.tokenize, add_bos=False, special=False)
+    if tokenizer is not None:
+        if list(split(PROBE.encode())) != list(tokenizer.encode(PROBE, add_special_tokens=False)):
+            raise SpecMismatch("the model file splits text differently than the spec's tokenizer.")
+        return marks.fitted(tokenizer)
+    special = frozenset({llama.token_bos(), llama.token_eos()} - {-1})
+    for mark in marks.by_name.values():
+        words = {llama._model.token_get_text(i): i for i in range(mark.spec.vocab_size)}
+        digest = tokenizer_digest(words, lambda text: split(text.encode()))
+        if mark.spec.tokenizer_digest not in (None, digest):
+            raise SpecMismatch(
+                f"the model file's tokenizer is not the one of the spec {mark.name!r}.",
+                hint="use a GGUF file of the spec's model, or make a spec for this one.",
+            )
+    return marks.with_special(special)
+
+
 def main() -> None:
     """Run llama-cpp-python's server with every model it loads marked."""
     import llama_cpp
-    from llama_cpp.server.__main__ import main as serve
+    from llama_cpp.server import __main__ as program
+
+    from powermark.integrations.gate import Gate
 
     marks = Marks.from_environment()
     if marks is None:
@@ -106,15 +125,32 @@ def main() -> None:
             "the server was not told its marks.",
             hint="set POWERMARK_SPECS and POWERMARK_KEYS, or POWERMARK_CONFIG.",
         )
-    construct = llama_cpp.Llama.__init__
+    construct, make_app = llama_cpp.Llama.__init__, program.create_app
 
     @wraps(construct)
     def marked(llama: Any, *args: Any, **options: Any) -> None:
         construct(llama, *args, **options)
         _hook(llama, marks, None)
 
-    llama_cpp.Llama.__init__ = marked
-    serve()
+    @wraps(make_app)
+    def gated(*args: Any, **options: Any) -> Any:
+        app = make_app(*args, **options)
+        app.add_middleware(Gate, check=partial(_refuse_others, marks))
+        return app
+
+    llama_cpp.Llama.__init__, program.create_app = marked, gated
+    program.main()
+
+
+def _refuse_others(marks: Marks, fields: Mapping[str, Any]) -> None:
+    """Refuse a request that asks for anything but the mark that all texts get."""
+    from powermark.integrations.gate import wishes
+
+    mark = marks.choose(wishes(fields, "vllm_xargs", "extra_body"))
+    if mark is None or mark.name != marks.default:
+        raise InvalidInput(
+            f"this server marks every text with {marks.default!r}; a request cannot choose."
+        )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -113,14 +113,16 @@ class Marks:
     def fitted(self, tokenizer: Any, width: int | None = None) -> Self:
         """Return the marks for a model; refuses one with another tokenizer or too few logits."""
         digest = digest_of(tokenizer)
-        fit: dict[str, Mark] = {}
-        for name, mark in self.by_name.items():
+        for mark in self.by_name.values():
             mark.spec.check_tokenizer(digest, len(tokenizer))
             if width is not None:
                 mark.check_width(width)
-            special = frozenset(tokenizer.all_special_ids)
-            fit[name] = Mark(name, mark.spec, mark.scheme, mark.schedule, special)
-        return type(self)(fit, self.default, self.opt_out)
+        return self.with_special(frozenset(tokenizer.all_special_ids))
+
+    def with_special(self, ids: Collection[int]) -> Self:
+        """Return the marks for a model with these special tokens, which are not counted."""
+        fit = {name: replace(mark, special_ids=ids) for name, mark in self.by_name.items()}
+        return replace(self, by_name=fit)
 
     @classmethod
     def none(cls) -> Self:

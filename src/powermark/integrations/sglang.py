@@ -10,12 +10,18 @@ sent is the class by its name, never a spec or a key.
 
 SGLang applies it only to requests that name it, so this alone cannot mark a whole server: put it in
 the requests where they pass a gateway. With overlapped scheduling SGLang runs ahead of the lists of
-ids that a processor can see. A text whose list does not grow by a token a step is refused.
+ids that a processor can see, and with speculative decoding it may not ask one at all.
+
+An error inside a processor ends SGLang's scheduler and with it all texts. So a request that cannot
+be marked is ended alone, through SGLang's own record of it: HTTP 400 with words. Without
+``custom_params`` SGLang hands over no record; such a text is made of one token, over and over.
 """
 
 from __future__ import annotations
 
+import logging
 from functools import cache
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -23,13 +29,16 @@ import torch
 from sglang.srt.sampling.custom_logit_processor import CustomLogitProcessor
 from torch import Tensor
 
-from powermark.errors import EngineProblem, InvalidInput
+from powermark.errors import EngineProblem, InvalidInput, PowermarkError
 from powermark.integrations.batch import Batch, Biases, Text
-from powermark.integrations.serving import Marks
+from powermark.integrations.serving import Mark, Marks
 from powermark.integrations.torch import add_bias
 
 _STATE = "__powermark__"  # a request's state lives in its own parameters, and ends with them
+_REQUEST = "__req__"
 _NONE_YET = -1
+_EMPTY = 0  # the token of a text that must not be written
+_log = logging.getLogger(__name__)
 
 
 @cache
@@ -43,27 +52,40 @@ def _marks() -> Marks:
     return marks
 
 
+def _check_server() -> None:
+    """Refuse a server whose drafted tokens no processor sees."""
+    from sglang.srt.runtime_context import get_spec
+
+    if (algorithm := get_spec().speculative_algorithm) is not None:
+        raise EngineProblem(f"texts cannot be marked with speculative decoding ({algorithm}).")
+
+
 class _Request:
     """One request's text, and how long it was at the latest step."""
 
-    def __init__(self, params: dict[str, Any]) -> None:
-        self._request = params["__req__"]  # a weak proxy
+    def __init__(self, params: dict[str, Any], width: int) -> None:
+        self._request = params[_REQUEST]  # a weak proxy
         self._length, self._batch = _NONE_YET, Batch()
-        mark = _marks().choose({k: v for k, v in params.items() if k != "__req__"})
+        self._text: Text | None = None
+        asked = {k: v for k, v in params.items() if k not in (_REQUEST, _STATE)}
+        mark: Mark | None = _marks().choose(asked)
         if mark is not None:
+            _check_server()
+            mark.check_width(width)
             scale = mark.scale(self._request.sampling_params.temperature)
-            output = self._request.output_ids
-            self._batch.put(0, Text(mark, scale, self._request.origin_input_ids, output))
+            self._text = Text(mark, scale, self._request.origin_input_ids, ())
+            self._batch.put(0, self._text)
 
     def step(self) -> list[Biases]:
         """Return the bias of this step, if there is any."""
-        length = len(self._request.output_ids)
-        chunk = length == 0 and getattr(self._request, "is_chunked", False)
-        if self._length != _NONE_YET and length != self._length + 1 and not chunk:
+        if self._text is None or self._request.inflight_middle_chunks > 0:
+            return []  # a piece of a long prompt, whose token is thrown away
+        self._text.output = self._request.output_ids
+        length = len(self._text.output)
+        if length != self._length + 1 and self._length != _NONE_YET:
             raise EngineProblem(
                 f"SGLang shows {length} written tokens after {self._length}: they are stale, and "
-                f"the text cannot be marked.",
-                hint="start the server with --disable-overlap-schedule.",
+                f"the text cannot be marked. Start the server with --disable-overlap-schedule."
             )
         self._length = length
         return list(self._batch.biases())
@@ -77,17 +99,36 @@ class Watermark(CustomLogitProcessor):  # type: ignore[misc]
     ) -> Tensor:
         """Return the logits with the biases added, in place; a row a request."""
         groups: dict[str, list[tuple[int, Biases]]] = {}
-        for row, params in enumerate(custom_param_list or ()):
-            if _STATE not in params:
-                params[_STATE] = _Request(params)
-            for found in params[_STATE].step():
-                groups.setdefault(found.mark.name, []).append((row, found))
+        for row, params in enumerate(custom_param_list or [None] * len(logits)):
+            try:
+                if not isinstance(params, dict) or _REQUEST not in params:
+                    raise InvalidInput(
+                        "a request names powermark's processor and has no custom_params: its "
+                        "text is left empty."
+                    )
+                if _STATE not in params:
+                    params[_STATE] = _Request(params, logits.shape[1])
+                for found in params[_STATE].step():
+                    groups.setdefault(found.mark.name, []).append((row, found))
+            except (PowermarkError, ImportError) as error:  # an SGLang without what is needed
+                _end(logits[row], params, error)
         for group in groups.values():
             mark = group[0][1].mark
-            mark.check_width(logits.shape[1])
             rows = np.array([row for row, _ in group])
             contexts = np.concatenate([found.contexts for _, found in group])
             deltas = np.concatenate([found.deltas for _, found in group])
             parts = (torch.from_numpy(part) for part in (rows, contexts, deltas))
             add_bias(mark.scheme, logits, *(part.to(logits.device) for part in parts))
         return logits
+
+
+def _end(row: Tensor, params: Any, error: Exception) -> None:
+    """Leave a text empty and, where its request is known, end it with the reason."""
+    _log.error("%s", error)
+    row.fill_(float("-inf"))
+    row[_EMPTY] = 0.0
+    if isinstance(params, dict) and _REQUEST in params:
+        from sglang.srt.managers.schedule_batch import FINISH_ABORT
+
+        status = HTTPStatus.BAD_REQUEST
+        params[_REQUEST].to_finish = FINISH_ABORT(str(error), status, "BadRequestError")

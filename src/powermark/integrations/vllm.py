@@ -5,7 +5,8 @@ r"""Marking in vLLM: one logits processor for its two model runners.
 
 Installed beside vLLM it is also found by itself, as an entry point; loaded twice it marks once. A
 request chooses with ``vllm_xargs: {"powermark": "NAME"}``. How a server is told its marks, and
-which answers a request can get, is in :mod:`powermark.integrations.serving`.
+which answers a request can get, is in :mod:`powermark.integrations.serving`; what vLLM does not ask
+a processor about is refused in :mod:`powermark.integrations.vllm_guard`.
 
 The V1 runner hands over each request's lists of ids; Model Runner V2 keeps all ids on the device,
 in a slot a request, and may ask for several rows of a request at once (speculative decoding). Both
@@ -28,8 +29,9 @@ from vllm.v1.sample.logits_processor import MoveDirectionality
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotProcessor
 
 from powermark.errors import EngineProblem, InvalidInput
+from powermark.integrations import vllm_guard
 from powermark.integrations.batch import Batch, Text, refuse_placeholders
-from powermark.integrations.serving import Mark, Marks
+from powermark.integrations.serving import FIELD, Mark, Marks
 from powermark.integrations.torch import add_bias
 from powermark.watermark.tracker import Counts
 
@@ -52,6 +54,16 @@ def _chosen(params: Any, marks: Marks) -> tuple[Mark, float] | None:
     return mark, mark.scale(temperature)
 
 
+def _is_beam_search(params: Any) -> bool:
+    """Whether this is a step of vLLM's beam search: a request that it made itself.
+
+    It asks for one token and the likeliest ones beside it, and takes over none of the fields of
+    the request that it serves.
+    """
+    one_step = params.max_tokens == 1 and not params.detokenize and bool(params.logprobs)
+    return one_step and FIELD not in (params.extra_args or {})
+
+
 class Watermark(ListProcessor, SlotProcessor):  # type: ignore[misc]
     """Adds each request's mark to its logits; lives as long as the engine."""
 
@@ -60,7 +72,21 @@ class Watermark(ListProcessor, SlotProcessor):  # type: ignore[misc]
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
         """Refuse, with HTTP 400, what a request cannot have."""
-        _chosen(sampling_params, _marks() or Marks.none())
+        marks = _marks() or Marks.none()
+        _chosen(sampling_params, marks)
+        if not marks.by_name:
+            return
+        if not vllm_guard.installed.is_set():
+            raise InvalidInput(
+                "vLLM did not load powermark's plugin, so not all texts would be marked: install "
+                "powermark beside vLLM, and name it in VLLM_PLUGINS if that is set."
+            )
+        if _is_beam_search(sampling_params):
+            raise InvalidInput(
+                "beam search chooses tokens by the model's own probabilities, so its text cannot "
+                "be marked: leave use_beam_search out. (A request of one token, with logprobs and "
+                "without text, looks the same; let it name its mark.)"
+            )
 
     def __init__(self, vllm_config: Any, *runner: Any) -> None:
         config = vllm_config.model_config
@@ -82,6 +108,10 @@ class Watermark(ListProcessor, SlotProcessor):  # type: ignore[misc]
                     hint="leave --skip-tokenizer-init out.",
                 )
             marks = marks.fitted(tokenizer, config.get_vocab_size())
+            if config.is_diffusion:
+                raise EngineProblem(
+                    "a diffusion model does not write one token after another, and is not marked."
+                )
         self._marks, self._config = marks, vllm_config
         # Where flag and entry point both load this class, or an engine builds its processors anew,
         # the newest marks and the others stand by.

@@ -1,0 +1,75 @@
+"""What vLLM would send out unmarked without asking a processor first; refused here.
+
+vLLM calls :func:`install` in its processes before anything else (entry point group
+``vllm.general_plugins``). Where marks are set up it sees to it that
+
+* vLLM does not start in a way in which it leaves logits processors out without a word;
+* a request that names its mark anywhere but in ``vllm_xargs`` gets HTTP 400: vLLM ignores fields
+  that it does not know.
+
+Both are wrapped around vLLM's own functions, which offer no place for them. Where vLLM has no such
+function any more it does not start. The processor refuses all requests if this was not called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import wraps
+from threading import Event
+from typing import Any
+
+from powermark.errors import EngineProblem, InvalidInput
+from powermark.integrations.serving import FIELD, Marks
+
+installed = Event()
+_APP = "vllm.entrypoints.launchers.app"  # has taken the function by name, where it is loaded
+
+
+def install() -> None:
+    """Guard this process; vLLM calls this."""
+    if installed.is_set() or Marks.from_environment() is None:
+        return
+    from vllm.entrypoints.serve.middleware import register
+    from vllm.v1.engine.input_processor import InputProcessor
+
+    construct, add_middleware = InputProcessor.__init__, register.init_entrypoints_middleware
+
+    @wraps(construct)
+    def checked(processor: Any, vllm_config: Any, *args: Any, **more: Any) -> None:
+        refuse_unmarked(vllm_config)
+        construct(processor, vllm_config, *args, **more)
+
+    @wraps(add_middleware)
+    def gated(args: Any, app: Any, *more: Any) -> None:
+        from powermark.integrations.gate import Gate
+
+        app.add_middleware(Gate, check=refuse_stray)  # first, so behind authentication
+        add_middleware(args, app, *more)
+
+    InputProcessor.__init__ = checked
+    for module in (register, sys.modules.get(_APP)):
+        if module is not None:
+            module.init_entrypoints_middleware = gated  # type: ignore[attr-defined]
+    installed.set()
+
+
+def refuse_unmarked(vllm_config: Any) -> None:
+    """Refuse a set-up in which vLLM's V1 runner drops processors that are merely installed."""
+    if vllm_config.speculative_config and not vllm_config.use_v2_model_runner:
+        raise EngineProblem(
+            "with speculative decoding vLLM's V1 runner leaves logits processors out, so no text "
+            "would be marked.",
+            hint="turn speculative decoding off, or let Model Runner V2 do it.",
+        )
+
+
+def refuse_stray(fields: Mapping[str, Any]) -> None:
+    """Refuse a body whose wish for a mark vLLM would not hand on."""
+    from powermark.integrations.gate import wishes
+
+    if stray := wishes(fields, "extra_body", "sampling_params"):
+        raise InvalidInput(
+            f"vLLM ignores {sorted(stray)[0]!r} here: a request names its mark in vllm_xargs, as "
+            f'{{"vllm_xargs": {{"{FIELD}": "NAME"}}}}.'
+        )
