@@ -72,6 +72,7 @@ def in_sglang(_: WatermarkSpec, monkeypatch: Any) -> Greens:
         output_ids=IDS[4:],
         sampling_params=sampling,
         inflight_middle_chunks=0,
+        beam_group=None,
     )
     processor = install(monkeypatch, "sglang")[0].Watermark()
     return raised(processor(torch.zeros(1, WIDTH), [{"__req__": about}])[0])

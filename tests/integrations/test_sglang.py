@@ -32,6 +32,7 @@ def request(name: str, prompt: list[int], temperature: float = 1.0) -> dict[str,
         output_ids=[],
         sampling_params=SimpleNamespace(temperature=temperature),
         inflight_middle_chunks=0,
+        beam_group=None,
         to_finish=None,
     )
     return {"powermark": name, "__req__": about}
@@ -102,6 +103,9 @@ def test_requests_that_cannot_be_marked_end_alone(
     assert torch.equal(logits[1], bias(spec(1), [1], 2.0))
     wrong = request("one", [1])
     assert_ended(processor(torch.zeros(1, 99), [wrong])[0], wrong, "the model has 99")
+    other_version = request("one", [1])
+    del other_version["__req__"].inflight_middle_chunks
+    assert_ended(processor(torch.zeros(1, WIDTH), [other_version])[0], other_version, "attribute")
     for name in ("SPECS", "KEYS", "DEFAULT", "OPT_OUT"):
         monkeypatch.delenv(f"POWERMARK_{name}")
     fresh = install(monkeypatch, "sglang")[0].Watermark()
@@ -125,6 +129,13 @@ def test_speculative_decoding_is_refused(processor: Any, monkeypatch: pytest.Mon
     params = request("one", [1])
     logits = processor(torch.zeros(1, WIDTH), [params])
     assert_ended(logits[0], params, "with speculative decoding (EAGLE)")
+
+
+def test_beam_search_is_refused(processor: Any) -> None:
+    params = request("one", [1])
+    params["__req__"].beam_group = object()
+    logits = processor(torch.zeros(1, WIDTH), [params])
+    assert_ended(logits[0], params, "beam search cannot be marked")
 
 
 def test_what_a_request_sends_is_the_class_by_name(processor: Any) -> None:

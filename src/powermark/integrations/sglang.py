@@ -71,6 +71,8 @@ class _Request:
         mark: Mark | None = _marks().choose(asked)
         if mark is not None:
             _check_server()
+            if self._request.beam_group is not None:
+                raise InvalidInput("the text of a beam search cannot be marked.")
             mark.check_width(width)
             scale = mark.scale(self._request.sampling_params.temperature)
             self._text = Text(mark, scale, self._request.origin_input_ids, ())
@@ -110,7 +112,7 @@ class Watermark(CustomLogitProcessor):  # type: ignore[misc]
                     params[_STATE] = _Request(params, logits.shape[1])
                 for found in params[_STATE].step():
                     groups.setdefault(found.mark.name, []).append((row, found))
-            except (PowermarkError, ImportError) as error:  # an SGLang without what is needed
+            except (PowermarkError, ImportError, AttributeError) as error:  # or another SGLang
                 _end(logits[row], params, error)
         for group in groups.values():
             mark = group[0][1].mark
