@@ -210,19 +210,37 @@ def test_speculative_decoding_that_drops_processors_does_not_start(tmp_path: Pat
     assert "leaves logits processors out" in found.stderr
 
 
-def test_the_command_verifies_the_server(served: Any, tmp_path: Path) -> None:
-    specs, key = served
-    specs["h1"].save(tmp_path / "s.json")
-    keys = tmp_path / "k.key"
+def command(
+    specs: dict[str, WatermarkSpec], key: SecretKey, folder: Path, *words: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a subcommand of powermark with the mark h1 and its key."""
+    specs["h1"].save(folder / "s.json")
+    keys = folder / "k.key"
     keys.write_text("powermark-key-1:" + key._secret.hex())
     keys.chmod(0o600)
-    command = [
-        sys.executable, "-c", "from powermark.interfaces.cli import main; main()",
-        "verify", "--endpoint", f"{URL}/v1",
-        "--spec", str(tmp_path / "s.json"), "--key", str(keys), "--mark", "h1",
+    program = "from powermark.interfaces.cli import main; main()"
+    given = [words[0], "--spec", str(folder / "s.json"), "--key", str(keys), *words[1:]]
+    return subprocess.run(
+        [sys.executable, "-c", program, *given], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_command_finds_the_mark_in_the_text_alone(served: Any, tmp_path: Path) -> None:
+    specs, key = served
+    for mark in ("h1", "off"):
+        (tmp_path / "text.txt").write_text(complete(3, mark, max_tokens=96)[0]["text"])
+        words = ("detect", "--alpha", "1e-3", "--json", str(tmp_path / "text.txt"))
+        found = command(specs, key, tmp_path, *words)
+        print(found.stdout)
+        assert (json.loads(found.stdout)["verdict"] == "watermarked") == (mark == "h1")
+
+
+def test_the_command_verifies_the_server(served: Any, tmp_path: Path) -> None:
+    specs, key = served
+    found = command(
+        specs, key, tmp_path, "verify", "--endpoint", f"{URL}/v1", "--mark", "h1",
         "--n-tokens", "32", "--alpha", "1e-3", "--texts", str(TEXTS), "--batch", "8",
-    ]  # fmt: skip
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    )  # fmt: skip
     print(found.stdout, found.stderr)
     assert found.returncode in (0, 1)  # the plug-in's promise is not this model's
     assert "tokens/s marked" in found.stdout

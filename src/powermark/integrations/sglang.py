@@ -31,7 +31,7 @@ from torch import Tensor
 
 from powermark.errors import EngineProblem, InvalidInput, PowermarkError
 from powermark.integrations.batch import Batch, Biases, Text
-from powermark.integrations.serving import Mark, Marks
+from powermark.integrations.serving import Marks
 from powermark.integrations.torch import add_bias
 
 _STATE = "__powermark__"  # a request's state lives in its own parameters, and ends with them
@@ -67,8 +67,7 @@ class _Request:
         self._request = params[_REQUEST]  # a weak proxy
         self._length, self._batch = _NONE_YET, Batch()
         self._text: Text | None = None
-        asked = {k: v for k, v in params.items() if k not in (_REQUEST, _STATE)}
-        mark: Mark | None = _marks().choose(asked)
+        mark = _marks().choose(params)
         if mark is not None:
             _check_server()
             if self._request.beam_group is not None:
