@@ -35,7 +35,7 @@ browser: $(READY)  ## the page and the HTML report in a real Chromium
 	python -m pytest -q browser
 
 # vLLM's CPU build is a distribution of another name, and brings a torchvision that does not fit its
-# own torch. The last line gives it the name that vLLM asks for.
+# own torch. The last line gives it the name that vLLM asks for. Its imports warn: -W default.
 VLLM := .venv-vllm
 VLLM_SITE = $(VLLM)/lib/python3.11/site-packages/vllm-0.32.0+cpu.dist-info
 $(VLLM)/.ready: pyproject.toml
@@ -48,9 +48,9 @@ $(VLLM)/.ready: pyproject.toml
 	touch $@
 
 test-vllm: $(VLLM)/.ready  ## the vLLM adapter on vLLM's own classes, then a live server on loopback
-	$(VLLM)/bin/python -m pytest -q -p no:cacheprovider tests/integrations/test_vllm.py \
+	$(VLLM)/bin/python -m pytest -q -W default -p no:cacheprovider tests/integrations/test_vllm.py \
 	  tests/integrations/test_vllm_guard.py tests/integrations/test_same_tokens.py engines/test_vllm_v2.py
-	$(VLLM)/bin/python -m pytest -q -s -p no:cacheprovider engines/test_vllm_server.py
+	$(VLLM)/bin/python -m pytest -q -s -W default -p no:cacheprovider engines/test_vllm_server.py
 
 LLAMA := .venv-llama-cpp
 $(LLAMA)/.ready: pyproject.toml

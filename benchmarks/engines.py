@@ -114,7 +114,7 @@ def at_endpoint(options: argparse.Namespace) -> Write:
         with ThreadPoolExecutor(batch) as pool:
             found = list(pool.map(_answer, requests))
         took = time.perf_counter() - begun
-        return sum(answer["usage"]["completion_tokens"] for answer in found) / took
+        return float(sum(answer["usage"]["completion_tokens"] for answer in found) / took)
 
     return write
 

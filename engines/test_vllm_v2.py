@@ -13,6 +13,7 @@ import pytest
 import torch
 from vllm import SamplingParams
 from vllm.exceptions import VLLMValidationError
+from vllm.v1.worker.gpu import buffer_utils
 from vllm.v1.worker.gpu.sample.logits_processor import (
     LogitsContext,
     build_custom_logits_processors,
@@ -38,6 +39,7 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     serve(monkeypatch, tmp_path, MARKS, default="one", opt_out="yes")
     monkeypatch.setattr(adapter, "cached_tokenizer_from_config", lambda given: given.its_tokenizer)
     adapter._marks.cache_clear()
+    monkeypatch.setattr(buffer_utils, "is_uva_available", lambda: False)  # as on a CPU
     vllm_guard.installed.set()
     yield Config(TOKENIZER, WIDTH, [NAME], speculative_config=object(), use_v2_model_runner=True)
     vllm_guard.installed.clear()

@@ -117,7 +117,7 @@ def test_no_request_is_served_without_the_guard(
 def test_beam_search_is_refused(guard: Any) -> None:
     guard.install()
     check = sys.modules["powermark.integrations.vllm"].Watermark.validate_params
-    beam = {"max_tokens": 1, "logprobs": 8, "detokenize": False}
+    beam: dict[str, Any] = {"max_tokens": 1, "logprobs": 8, "detokenize": False}
     with pytest.raises(InvalidInput, match="leave use_beam_search out"):
         check(Params(**beam))
     check(Params(extra_args={"powermark": "off"}, **beam))  # said so itself: no step of a search

@@ -48,9 +48,9 @@ def install() -> None:
         add_middleware(args, app, *more)
 
     InputProcessor.__init__ = checked
-    for module in (register, sys.modules.get(_APP)):
-        if module is not None:
-            module.init_entrypoints_middleware = gated  # type: ignore[attr-defined]
+    modules: list[Any] = [register, sys.modules.get(_APP, register)]
+    for module in modules:
+        module.init_entrypoints_middleware = gated
     installed.set()
 
 
