@@ -100,8 +100,8 @@ class Watermark(CustomLogitProcessor):  # type: ignore[misc]
     ) -> Tensor:
         """Return the logits with the biases added, in place; a row a request."""
         groups: dict[str, list[tuple[int, Biases]]] = {}
-        given: list[Any] = custom_param_list or [None] * len(logits)
-        for row, params in enumerate(given):
+        without: list[Any] = [None] * len(logits)
+        for row, params in enumerate(custom_param_list or without):
             try:
                 if not isinstance(params, dict) or _REQUEST not in params:
                     raise InvalidInput(
