@@ -76,9 +76,7 @@ def test_the_loader_takes_flag_and_entry_point_and_marks_once(config: Any) -> No
 
 @pytest.mark.usefixtures("config")
 def test_the_validator_answers() -> None:
-    validate = build_custom_logits_processors_params_validator(
-        config.model_config.logits_processors
-    )
+    validate = build_custom_logits_processors_params_validator([NAME])
     validate(asks("four"))
     validate(SamplingParams())
     with pytest.raises(VLLMValidationError, match="no mark named 'nine'"):
