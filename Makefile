@@ -4,7 +4,9 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test check bench browser docs clean test-vllm test-llama-cpp test-sglang
+.PHONY: demo test check bench browser docs site clean release-check test-vllm test-llama-cpp test-sglang
+PAGES := README.md docs/cli.md docs/profiles.md docs/steering.md docs/gallery.md docs/reference/rest.md
+export NO_MKDOCS_2_WARNING := 1
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -18,12 +20,13 @@ demo: $(READY)  ## the whole story on the embedded model: key, profile, plan, te
 test: $(READY)  ## all tests, on all cores, with full coverage
 	pytest -n auto --dist worksteal --cov --cov-report=term
 
-check: $(READY)  ## lint, format, types, import contracts, generated docs
+check: $(READY)  ## lint, format, types, import contracts, generated docs, the site
 	ruff check .
 	ruff format --check .
 	mypy
 	lint-imports
-	cog --check -I docs README.md docs/cli.md docs/profiles.md docs/steering.md
+	cog --check -I docs $(PAGES)
+	mkdocs build --quiet
 
 bench: $(READY)  ## speeds that are promised
 	@status=0; for part in plan profile embed detect scan; do \
@@ -77,13 +80,22 @@ test-sglang: $(SGLANG)/.ready  ## the SGLang adapter on SGLang's own class file 
 	PYTHONPATH=$(SGLANG)/engine $(SGLANG)/bin/python -m pytest -q -p no:cacheprovider \
 	  tests/integrations/test_sglang.py tests/integrations/test_same_tokens.py
 
-docs: $(READY)  ## regenerate what the docs show of real output
-	cog -r -I docs README.md docs/cli.md docs/profiles.md docs/steering.md
+site: $(READY)  ## the documentation as a site, in site/index.html; offline, warnings are errors
+	mkdocs build
+
+docs: $(READY)  ## regenerate what the docs show of real output, then the site
+	python docs/blocks.py docs/tutorial.md docs/howto/plan.md docs/howto/rotate-keys.md
 	mkdir -p docs/figures
 	powermark curve --over power --points 60 --n-tokens 50 --alpha .05 --power .95 \
 	  --plot docs/figures/tradeoff.svg > /dev/null
 	powermark reproduce fig-roots -o docs/figures
 	powermark reproduce table-hypergeometric -o docs/figures
+	cog -r -I docs $(PAGES)
+	mkdocs build
+
+release-check: $(READY)  ## wheel and sdist: built twice, installed with every extra, audited, listed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	.ci/release-check
 
 clean:
-	rm -rf .venv .venv-vllm .venv-llama-cpp .venv-sglang out
+	rm -rf .venv .venv-vllm .venv-llama-cpp .venv-sglang out site release

@@ -1,0 +1,47 @@
+"""What a fresh installation must be able to do: mark and detect with NumPy, and load its extras."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import numpy as np
+
+from powermark import SecretKey, WatermarkSpec
+from powermark.detection.detection import Detector
+from powermark.watermark.embed import scheme_of
+
+UNLOCKS = {
+    "plot": "powermark.evaluation.figures.tradeoff matplotlib",
+    "transformers": "powermark.integrations.transformers powermark.models.convert",
+    "datasets": "datasets pyarrow",
+    "quality": "powermark.evaluation.quality nltk rouge_score bert_score",
+    "text": "confusable_homoglyphs",
+    "server": "powermark.interfaces.server.app uvicorn",
+    "corpus": "powermark.corpus.scan powermark.corpus.readers",
+    "ray": "powermark.corpus.ray ray.data",
+}
+
+
+def mark_and_detect() -> None:
+    """Write 100 tokens from random logits, with the mark and without, and find just the first."""
+    rng = np.random.default_rng(0)
+    spec = WatermarkSpec(gamma=0.5, delta=4.0, context_width=2, vocab_size=1000)
+    key = SecretKey(bytes(range(32)))
+    scheme, detector = scheme_of(spec, key), Detector(spec, key, alpha=0.001)
+    for delta, verdict in ((spec.delta, "watermarked"), (0.0, "no watermark found")):
+        ids = [0, 1]
+        for _ in range(100):
+            logits = rng.gumbel(size=(1, spec.vocab_size)).astype(np.float32)
+            scheme.add_bias(logits, np.array([ids[-2:]]), np.array([delta], np.float32))
+            ids.append(int(logits.argmax()))
+        found = detector.detect(ids)
+        assert found.verdict == verdict, found
+
+
+if __name__ == "__main__":
+    mark_and_detect()
+    for extra in sys.argv[1:]:
+        for module in UNLOCKS.get(extra, "").split():
+            import_module(module)
+    print("smoke test passed on Python", sys.version.split()[0], *sys.argv[1:])
