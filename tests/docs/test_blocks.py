@@ -1,13 +1,11 @@
 """The code blocks of README, tutorial and guides are run, and print what the pages show."""
 
-import sys
 from pathlib import Path
 
+import blocks
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "docs"))
-import blocks  # noqa: E402
 
 PAGES = ("README.md", "docs/tutorial.md", "docs/howto/plan.md", "docs/howto/rotate-keys.md")
 
