@@ -92,9 +92,7 @@ def command(line: str) -> str:
         return ""
     output = words[-1] if words[-2:-1] == [">"] else None
     words = words[:-2] if output else words
-    if words[0] != "powermark":
-        return _shell(words)
-    shown, told = _powermark(words[1:])
+    shown, told = _powermark(words[1:]) if words[0] == "powermark" else (_shell(words), "")
     if output:
         Path(output).write_text(shown, encoding="utf-8")
         return told

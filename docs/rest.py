@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import cog
+import typer
 from fastapi import FastAPI
 
+from powermark.interfaces.cli import app as command_line
 from powermark.interfaces.server import routes
+
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+
+
+def _helps() -> dict[str, str]:
+    """Return what the command line says of each option: fields of the same name mean the same."""
+    commands = typer.main.get_command(command_line).commands  # type: ignore[attr-defined]
+    options = [option for command in commands.values() for option in command.params]
+    return {option.name: option.help for option in reversed(options) if option.help}
 
 
 def _kind(field: dict[str, Any]) -> str:
-    """Return a field's type in few words, with its bounds."""
+    """Return a field's type in few words, with its bounds; that it may be null is not said."""
     if "$ref" in field:
         return field["$ref"].rsplit("/", 1)[1]
     if "anyOf" in field:
-        return " or ".join(dict.fromkeys(_kind(one) for one in field["anyOf"]))
+        return " or ".join(_kind(one) for one in field["anyOf"] if one.get("type") != "null")
     if "enum" in field:
         return ", ".join(f"`{one}`" for one in field["enum"])
     if field.get("type") == "array":
@@ -28,11 +40,16 @@ def _kind(field: dict[str, Any]) -> str:
 
 
 def _table(schema: dict[str, Any]) -> None:
+    helps = _helps()
     cog.outl("\n| field | type | default | |\n|---|---|---|---|")
     for name, field in schema["properties"].items():
-        needed = name in schema.get("required", ())
-        default = "required" if needed else json.dumps(field.get("default"))
-        cog.outl(f"| `{name}` | {_kind(field)} | {default} | {field.get('description', '')} |")
+        default = "" if field.get("default") is None else f"`{json.dumps(field['default'])}`"
+        default = "required" if name in schema.get("required", ()) else default
+        means = _OPTION.sub(
+            lambda option: f"`{option[1].replace('-', '_')}`",
+            field.get("description") or helps.get(name, ""),
+        )
+        cog.outl(f"| `{name}` | {_kind(field)} | {default} | {means} |")
 
 
 def rest() -> None:
@@ -41,23 +58,21 @@ def rest() -> None:
     for router in (routes.api, routes.generating, routes.health):
         app.include_router(router)
     schema = app.openapi()
+    models = schema["components"]["schemas"]
     errors: dict[str, str] = {}
     for path, methods in schema["paths"].items():
         for method, route in methods.items():
-            cog.outl(f"\n## {method.upper()} {path}\n\n{route['description']}")
             answers = route["responses"]
-            cog.outl(f"Answer: {answers['200']['description'].rstrip('.')}.")
+            said = answers["200"]["description"].rstrip(".")
+            cog.outl(f"\n## {method.upper()} {path}\n\n{route['description']}")
+            if said != "Successful Response":
+                cog.outl(f"\nAnswer: {said[0].lower()}{said[1:]}.")
             errors |= {code: a["description"] for code, a in answers.items() if code > "200"}
-            body = route.get("requestBody")
-            if body is not None:
-                name = _kind(body["content"]["application/json"]["schema"])
-                _table(schema["components"]["schemas"][name])
-    _table_of_named(schema, "TextAsked")
+            if "requestBody" in route:
+                name = _kind(route["requestBody"]["content"]["application/json"]["schema"])
+                _table(models[name])
+    cog.outl(f"\n## TextAsked\n\n{models['TextAsked']['description']}")
+    _table(models["TextAsked"])
     cog.outl("\n## Errors\n\n| status | when |\n|---|---|")
     for code, words in sorted(errors.items()):
         cog.outl(f"| {code} | {words} |")
-
-
-def _table_of_named(schema: dict[str, Any], name: str) -> None:
-    cog.outl(f"\n## {name}\n\n{schema['components']['schemas'][name]['description']}")
-    _table(schema["components"]["schemas"][name])
