@@ -20,6 +20,9 @@ UNLOCKS = {
     "server": "powermark.interfaces.server.app uvicorn",
     "corpus": "powermark.corpus.scan powermark.corpus.readers",
     "ray": "powermark.corpus.ray ray.data",
+    "docs": "mkdocs mkdocstrings latex2mathml.converter",
+    "browser": "playwright",
+    "release": "build hatchling pip_audit cyclonedx_py",
 }
 
 
