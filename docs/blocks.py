@@ -164,7 +164,7 @@ def _known_keys() -> Iterator[None]:
 
 def differences(written: str, found: str) -> list[str]:
     """Return the lines in which a page differs from what its blocks print."""
-    wrong = []
+    wrong: list[str] = []
     for old, new in zip(blocks_of(written), blocks_of(found), strict=True):
         have, want = old.content.splitlines(), new.content.splitlines()
         if old.varies:
