@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test check bench browser docs site clean release-check test-vllm test-llama-cpp test-sglang
+.PHONY: demo test check bench chromium browser pictures fuzz docs site clean release-check test-vllm test-llama-cpp test-sglang
 PAGES := README.md docs/cli.md docs/profiles.md docs/steering.md docs/gallery.md docs/reference/rest.md
 export NO_MKDOCS_2_WARNING := 1
 .DEFAULT_GOAL := test
@@ -17,8 +17,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## the whole story on the embedded model: key, profile, plan, text, detection, proof
 	powermark demo -o out
 
-test: $(READY)  ## all tests, on all cores, with full coverage
-	pytest -n auto --dist worksteal --cov --cov-report=term
+test: $(READY)  ## all tests, on all cores, with full coverage; in a browser too where Chromium is
+	pytest -n auto --dist worksteal -rs --cov --cov-report=term
 
 check: $(READY)  ## lint, format, types, import contracts, generated docs, the site
 	ruff check .
@@ -33,9 +33,17 @@ bench: $(READY)  ## speeds that are promised
 	  python -m benchmarks.$$part || status=1; \
 	done; exit $$status
 
-browser: $(READY)  ## the page and the HTML report in a real Chromium
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
-	python -m pytest -q browser
+chromium:  ## Debian's Chromium, which tests of the page run in
+	command -v chromium || { apt-get update && apt-get install --yes chromium; }
+
+browser: $(READY) chromium  ## the page and the HTML report in a real Chromium, and nothing else
+	CHROMIUM=$$(command -v chromium) pytest -q -m browser tests/browser
+
+pictures: $(READY) chromium demo  ## the pictures in docs/serve.md, of the demo
+	PICTURES=docs/figures DEMO=out pytest -q tests/browser/test_pictures.py
+
+fuzz: $(READY)  ## many more requests made up from the REST interface's own description
+	SCHEMATHESIS_EXAMPLES=1000 pytest -q tests/interfaces/test_server_schema.py
 
 # vLLM's CPU build is a distribution of another name, and brings a torchvision that does not fit its
 # own torch. The last line gives it the name that vLLM asks for. Its imports warn: -W default.

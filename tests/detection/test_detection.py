@@ -34,6 +34,15 @@ def unmarked(n: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2000, n)
 
 
+def test_a_detector_that_lives_for_long_keeps_its_size() -> None:
+    detector = Detector(SPEC, KEY)
+    for n in range(5_000):
+        detector.power_at(n)
+        detector.size_at(n)
+    for kept in (detector.power_at, detector.size_at):
+        assert kept.cache_info().currsize < 5_000
+
+
 def test_the_three_verdicts() -> None:
     marked = Detector(SPEC, KEY).detect(marked_ids(SPEC, KEY, 150, np.random.default_rng(0)))
     assert marked.verdict == "watermarked"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from powermark import plan
@@ -17,6 +19,7 @@ from powermark.interfaces.server.access import Tokens
 from powermark.interfaces.server.app import create_app
 from powermark.interfaces.server.library import Library, load_library
 from powermark.interfaces.server.limits import Limits
+from powermark.interfaces.server.run import listen, server_of
 from powermark.interfaces.server.service import Service, new_service
 from powermark.interfaces.server.telemetry import Log
 from powermark.models.tokenizer import FileTokenizer
@@ -104,6 +107,17 @@ def asking(
         create_app(service), base_url="http://127.0.0.1:8000", raise_server_exceptions=False
     ) as http:
         yield Asked(http, service, logged)
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """Run an application on a real socket, and yield its address."""
+    server, listener = server_of(app), listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
 
 
 def lines_of(logged: io.StringIO) -> list[dict[str, Any]]:

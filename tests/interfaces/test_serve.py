@@ -1,6 +1,6 @@
 """``powermark serve`` as a process: it answers, bears slow clients and ends in good order."""
 
-import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -17,7 +17,7 @@ import pytest
 from fastapi import FastAPI
 
 from powermark.interfaces.server import run as running
-from tests.interfaces.server import make_ready
+from tests.interfaces.server import make_ready, served
 from tests.interfaces.test_cli import Run, run
 
 __all__ = ["run"]  # a fixture, used below by name
@@ -81,39 +81,65 @@ def test_running_requests_get_time_to_end(monkeypatch: pytest.MonkeyPatch) -> No
         [(server, sockets)] = seen
         assert sockets == [listener]
     assert server.config.timeout_graceful_shutdown == 30
+    assert server.config.timeout_keep_alive > running.PatientProtocol.patience
     assert server.config.access_log is False
 
 
-class _Transport:
-    closed = False
-
-    def close(self) -> None:
-        self.closed = True
+HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
-def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that sends nothing, or half a request, is closed; one that works is not."""
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A server that waits half a second for headers, and longer between requests."""
+    monkeypatch.setattr(running.PatientProtocol, "patience", 0.5)
+    app = FastAPI(openapi_url=None)
+    app.add_api_route("/", lambda: "here")
+    with served(app) as url:
+        yield int(url.rstrip("/").rpartition(":")[2])
 
-    class Cycle:
-        response_complete = False
 
-    async def watch() -> list[bool]:
-        found = []
-        base = running.PatientProtocol.__mro__[1]
-        monkeypatch.setattr(base, "connection_made", lambda *_: None)
-        monkeypatch.setattr(base, "on_response_complete", lambda _: None)
-        monkeypatch.setattr(running.PatientProtocol, "patience", 0.02)
-        for cycle in (None, Cycle()):
-            protocol = running.PatientProtocol.__new__(running.PatientProtocol)
-            protocol.loop, protocol.transport = asyncio.get_running_loop(), _Transport()  # type: ignore[assignment]
-            protocol.cycle = cycle  # type: ignore[assignment]
-            protocol.connection_made(protocol.transport)
-            protocol.on_response_complete()
-            await asyncio.sleep(0.1)
-            found.append(protocol.transport.closed)  # type: ignore[attr-defined]
-        return found
+def connection(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
 
-    assert asyncio.run(watch()) == [True, False]
+
+def is_cut_off(client: socket.socket) -> bool:
+    """Send a header now and then, as a client does that only wants to hold a connection."""
+    with contextlib.suppress(ConnectionError):
+        for number in range(100):
+            client.settimeout(0.1)
+            try:
+                return client.recv(1) == b""
+            except TimeoutError:
+                client.sendall(b"X-%d: y\r\n" % number)
+        return False
+    return True
+
+
+def answer_of(client: socket.socket) -> bytes:
+    found = b""
+    while not found.endswith(b'"here"'):
+        found += client.recv(65_536)
+    return found
+
+
+def test_headers_that_do_not_end_are_cut_off(port: int) -> None:
+    with connection(port) as silent, connection(port) as dripping:
+        dripping.sendall(HEAD)
+        with connection(port) as other:  # is served meanwhile
+            other.sendall(HEAD + b"\r\n")
+            assert b"200 OK" in answer_of(other)
+        assert is_cut_off(dripping)
+        assert silent.recv(1) == b""
+
+
+def test_between_requests_there_is_more_time(port: int) -> None:
+    with connection(port) as client:
+        for _ in range(2):
+            client.sendall(HEAD + b"\r\n")
+            assert b"200 OK" in answer_of(client)
+            time.sleep(1)  # longer than headers may take
+        client.sendall(HEAD)
+        assert is_cut_off(client)
 
 
 @pytest.fixture

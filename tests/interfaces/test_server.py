@@ -1,6 +1,8 @@
 """The REST interface: the command line's JSON, what is loaded, who may ask, what is refused."""
 
+import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,8 @@ from powermark.calibration.profile_file import save_profile
 from powermark.errors import FileProblem, PowermarkError
 from powermark.interfaces.server.access import LOCAL, Client, Rates, Tokens, new_token
 from powermark.interfaces.server.library import Library, load_library
-from powermark.interfaces.server.limits import Limits
+from powermark.interfaces.server.limits import Limits, Workers
+from powermark.interfaces.server.refusals import Refusal
 from tests.calibration.test_profile import sample
 from tests.interfaces.server import (
     SECRET,
@@ -271,8 +274,15 @@ def test_scopes(ready: Ready, tokens: tuple[Tokens, dict[str, str]]) -> None:
         exact = asked.post("/v1/detect", body, **all_)[1]
         assert exact["p"] <= found["p"] <= 10 * exact["p"]
         assert f"{found['p']:.0e}".startswith("1e-")
-        for more in ({"tokens": True}, {"alpha": 0.5}):
+        for more in ({"tokens": True}, {"alpha": 0.5}, {"detector": "evalue"}):
             assert asked.post("/v1/detect", body | more, **few)[0] == 403
+        ids = {"token_ids": ready.marked}
+        status, said = asked.post("/v1/detect", {"spec": "demo", **ids}, **few)
+        assert (status, said["error"]["code"]) == (403, "scope")
+        assert "token ids, another detector or alpha need" in said["error"]["message"]
+        many = {"spec": "demo", "texts": [{"text": "w1"}, ids]}
+        assert asked.post("/v1/detect/batch", many, **few)[0] == 403
+        assert asked.post("/v1/detect/batch", many, **all_)[0] == 200
         assert asked.post("/v1/report", body, **few)[0] == 403
         _, batch = asked.post(
             "/v1/detect/batch", {"spec": "demo", "texts": [{"text": "w1"}]}, **few
@@ -294,10 +304,52 @@ def test_rates(ready: Ready, tokens: tuple[Tokens, dict[str, str]]) -> None:
         assert statuses == [200, 429, 429, 429]
     now = 0.0
     rates = Rates(2.0, lambda: now)
-    assert [rates.allows(LOCAL) for _ in range(5)] == [True] * 4 + [False]
-    assert rates.allows(Client("other", "detect"))
+    assert [rates.charge(LOCAL) for _ in range(5)] == [0.0] * 4 + [0.5]
+    assert rates.charge(Client("other", "detect")) == 0.0
     now = 0.6
-    assert [rates.allows(LOCAL) for _ in range(2)] == [True, False]
+    assert [rates.charge(LOCAL) for _ in range(2)] == [0.0, pytest.approx(0.4)]
+
+
+def test_every_text_of_a_batch_counts(
+    ready: Ready, tokens: tuple[Tokens, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, secret = tokens
+    headers = {"Authorization": f"Bearer {secret['detect']}"}
+    one = {"spec": "demo", "text": "w1"}
+    with asking(ready.library, tokens=known, limits=Limits(rate=5.0)) as asked:
+        now = 0.0
+        monkeypatch.setattr(asked.service.rates, "_clock", lambda: now)
+        texts = [{"text": "w1"}] * 60  # ten at once, so fifty are owed: ten seconds
+        batch = {"spec": "demo", "texts": texts}
+        assert asked.post("/v1/detect/batch", batch, **headers)[0] == 200
+        now = 10.0
+        answer = asked.http.post("/v1/detect", json=one, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate")
+        assert answer.headers["retry-after"] == "1"
+        assert asked.post("/v1/detect/batch", batch, **headers)[0] == 429
+        now = 10.2
+        assert asked.post("/v1/detect", one, **headers)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "header", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"]
+)
+def test_strangers_behind_a_proxy_are_not_local(
+    ready: Ready, tokens: tuple[Tokens, dict[str, str]], local: Asked, header: str
+) -> None:
+    """A proxy on this machine reaches loopback too, for whoever asks it."""
+    body, through = {"spec": "demo", "text": "w1", "tokens": True}, {header: "for=192.0.2.1"}
+    for answer in (
+        local.http.post("/v1/detect", json=body, headers=through),
+        local.http.get("/v1/specs", headers=through),
+        local.http.get("/metrics", headers=through),
+    ):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forwarded")
+    assert local.http.get("/healthz", headers=through).status_code == 200
+    known, secret = tokens
+    with asking(ready.library, tokens=known) as asked:
+        named = {"Authorization": f"Bearer {secret['inspect']}"}
+        assert asked.post("/v1/detect", body, **through, **named)[0] == 200
 
 
 def test_tokens_are_kept_in_files(run: Run, tmp_path: Path) -> None:
@@ -361,11 +413,36 @@ def test_work_is_bounded(ready: Ready) -> None:
 
 
 async def _slow(asked: Asked) -> tuple[int, str]:
-    from powermark.interfaces.server.refusals import Refusal
-
     with pytest.raises(Refusal) as refused:
         await asked.service.detecting.run(lambda: time.sleep(0.3))
     return refused.value.status_code, refused.value.detail
+
+
+def test_the_end_does_not_wait_for_work_that_takes_too_long() -> None:
+    async def begin_and_leave() -> float:
+        workers, release = Workers(1, Limits(seconds=0.01)), threading.Event()
+        with pytest.raises(Refusal):
+            await workers.run(lambda: release.wait(20))
+        with pytest.raises(Refusal):  # waits in vain, and is then never begun
+            await workers.run(lambda: done.append("too late"))
+        start = time.monotonic()
+        workers.close()
+        took = time.monotonic() - start
+        left.append(release)
+        return took
+
+    left: list[threading.Event] = []
+    done: list[str] = []
+    before = set(threading.enumerate())
+    assert asyncio.run(begin_and_leave()) < 5
+    mine = set(threading.enumerate()) - before
+    assert mine
+    assert all(thread.daemon for thread in mine)  # else Python would wait for them at its end
+    left[0].set()  # its result comes when the loop is closed, and disturbs nobody
+    for thread in mine:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert done == []
 
 
 def test_missing_extras_are_not_the_clients_fault(ready: Ready) -> None:

@@ -100,6 +100,34 @@ def test_scripts_stay_text(asked: Asked) -> None:
     assert "&lt;script&gt;" in page
 
 
+@pytest.mark.parametrize(
+    "presented",
+    [
+        "Bearer",
+        "Bearer ",
+        "Bearer x y",
+        "Bearer " + "x" * 10_000,
+        "Bearer \xe9",
+        "bearer null",
+        "x",
+    ],
+)
+def test_bad_tokens_are_refused(ready: Ready, tmp_path: Path, presented: str) -> None:
+    new_token(tmp_path / "t", "alice", "inspect")
+    with asking(ready.library, tokens=Tokens.load(tmp_path / "t")) as asked:
+        answer = asked.http.get("/v1/specs", headers=[(b"authorization", presented.encode())])
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "token")
+
+
+def test_a_mixture_is_not_repeated(asked: Asked) -> None:
+    body = {"n_tokens": 50, "alpha": 0.05, "power": 0.9, "signal": "mixture"}
+    for mixture in ("/etc/passwd", "<b>private</b>:1", "private"):
+        answer = asked.http.post("/v1/plan", json=body | {"mixture": mixture})
+        assert answer.status_code == 422
+        assert "passwd" not in answer.text
+        assert "private" not in answer.text
+
+
 def test_at_once_and_again_give_the_same(asked: Asked, ready: Ready) -> None:
     body = {"spec": "demo", "text": text_of(ready.marked)}
     with ThreadPoolExecutor(8) as pool:

@@ -45,6 +45,7 @@ ENOUGH_POWER = 0.8  # below, finding nothing means nothing
 _LONGEST_WALK = 20_000  # tokens of a simulated walk of evidence
 _FEW_REDS = 2.5  # red tokens that chance may put at the start of a marked text
 _LONGEST_WINDOWED = 1_000  # tokens of a text that a window detector's power is simulated for
+_LENGTHS = 4_096  # of which power and size are kept; a detector may live for long
 _DRAWS = 2_000  # marked texts simulated for the power of a window or e-value detector
 _MANY_REPEATS = 0.3  # share of a text
 _LOG_2 = float(np.log(2.0))
@@ -180,8 +181,8 @@ class Detector:
             normalise="yes" if normalise_text else None,
         )
         # by the number of counted tokens
-        self.power_at = lru_cache(maxsize=None)(self._power_at)
-        self.size_at = lru_cache(maxsize=None)(self._size_at)
+        self.power_at = lru_cache(maxsize=_LENGTHS)(self._power_at)
+        self.size_at = lru_cache(maxsize=_LENGTHS)(self._size_at)
 
     def detect(self, text: str | ArrayLike, *, prompt: str | ArrayLike | None = None) -> Detection:
         """Return what is found in one text, or in its token ids."""

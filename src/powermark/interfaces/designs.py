@@ -72,7 +72,7 @@ def signal_model(
         weights, concentrations = zip(*parts, strict=True)
     except ValueError:
         raise InvalidInput(
-            f"--mixture must be WEIGHT:CONCENTRATION,...; got {mixture or ''!r}.",
+            "--mixture must be WEIGHT:CONCENTRATION,... in numbers.",
             hint="for example --signal mixture --mixture .3:1,.7:90",
         ) from None
     return BetaMixture(weights, concentrations)

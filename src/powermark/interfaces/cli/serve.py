@@ -41,7 +41,7 @@ def serve_command(
         typer.Option(help="Model whose tokenizer specs may be for; repeatable."),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="For detection; one a core.")] = None,
-    rate: Annotated[float, typer.Option(help="Requests a second of one token.")] = 20.0,
+    rate: Annotated[float, typer.Option(help="Texts a second of one token.")] = 20.0,
     show: Annotated[bool, typer.Option("--open", help="Open a browser.")] = False,
 ) -> None:
     """Serve a page to design, detect and generate with, and the same as a REST interface.

@@ -1,8 +1,8 @@
 """Access tokens: a file of names, scopes and digests; compared in constant time, counted in rate.
 
-``detect`` gives a verdict and rounded evidence. ``inspect`` gives every token's colour and the
-exact p-value, which helps whoever wants to wash a mark out: it is for people who must explain a
-verdict.
+``detect`` gives a verdict and rounded evidence on a text. ``inspect`` gives every token's colour
+and the exact p-value, which helps whoever wants to wash a mark out: it is for people who must
+explain a verdict.
 A file holds digests only, so that reading it lets nobody in.
 """
 
@@ -13,7 +13,7 @@ import hmac
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -38,6 +38,12 @@ class Client:
 
 
 LOCAL = Client("local", "inspect")  # on loopback without tokens: whoever can log in here
+_PROXIED = ("forwarded", "via", "x-forwarded", "x-real-ip")
+
+
+def is_forwarded(header_names: Iterable[str]) -> bool:
+    """Whether a proxy says that it sent a request on: whoever asked may be anywhere."""
+    return any(name.lower().startswith(_PROXIED) for name in header_names)
 
 
 class Tokens:
@@ -102,17 +108,21 @@ def _digest(token: str) -> bytes:
 
 
 class Rates:
-    """One bucket for each client: ``rate`` requests a second, twice as many at once."""
+    """One bucket for each client: ``rate`` texts a second, twice as many at once.
+
+    Every text of a batch counts. A batch may begin when one text may, and takes what it lacks from
+    the time to come: the next request waits until that is made up.
+    """
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = rate, clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def allows(self, client: Client) -> bool:
-        """Take one request out of the client's bucket, if there is one."""
+    def charge(self, client: Client, texts: int = 1) -> float:
+        """Take texts out of the client's bucket; return the seconds to wait where it is empty."""
         now, most = self._clock(), max(1.0, 2.0 * self._rate)
         level, since = self._buckets.get(client.name, (most, now))
         level = min(most, level + (now - since) * self._rate)
         allowed = level >= 1.0
-        self._buckets[client.name] = (level - 1.0 if allowed else level, now)
-        return allowed
+        self._buckets[client.name] = (level - texts if allowed else level, now)
+        return 0.0 if allowed else (1.0 - level) / self._rate

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from powermark.interfaces.server.refusals import Refusal
 
@@ -30,7 +33,7 @@ class Limits:
     waiting
         Requests that may wait for a thread.
     rate
-        Requests a second of one access token; twice as many at once.
+        Texts a second of one access token, twice as many at once; a design counts as a text.
     """
 
     body_bytes: int = 1 << 20
@@ -44,13 +47,26 @@ class Limits:
 class Workers:
     """A few threads, a bounded queue before them, and a bound on the time of each answer.
 
-    Python cannot end a thread: one that takes too long runs on, and its place stays taken.
+    Python cannot end a thread: one that takes too long runs on, and its place stays taken. Unlike
+    those of an executor, these threads do not keep the process alive when it is told to stop.
     """
 
     def __init__(self, threads: int, limits: Limits) -> None:
-        self._pool = ThreadPoolExecutor(threads)
-        self._limits = limits
+        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._limits, self._threads = limits, threads
         self.busy = 0
+        for _ in range(threads):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        while (given := self._waiting.get()) is not None:
+            future, work = given
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+            del given, future, work  # else a text stays in memory until the next one comes
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return what ``work`` returns, computed off the event loop."""
@@ -58,8 +74,9 @@ class Workers:
             raise Refusal(503, "busy", "too many requests are waiting.", retry_after=1)
         self.busy += 1
         loop = asyncio.get_running_loop()
-        future = self._pool.submit(work)
+        future: Future[T] = Future()
         future.add_done_callback(lambda _: self._free(loop))
+        self._waiting.put((future, work))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._limits.seconds)
         except TimeoutError:
@@ -71,8 +88,10 @@ class Workers:
         def free() -> None:
             self.busy -= 1
 
-        loop.call_soon_threadsafe(free)
+        with suppress(RuntimeError):  # the server has ended meanwhile
+            loop.call_soon_threadsafe(free)
 
     def close(self) -> None:
-        """Let running work end and take no more."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Let threads end that have nothing more to do; nobody waits for the others."""
+        for _ in range(self._threads):
+            self._waiting.put(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -12,7 +13,7 @@ from powermark.calibration.design import Design
 from powermark.calibration.plan import Plan
 from powermark.detection.detection import Detection
 from powermark.interfaces.server import schemas
-from powermark.interfaces.server.access import LOCAL, Client
+from powermark.interfaces.server.access import LOCAL, Client, is_forwarded
 from powermark.interfaces.server.refusals import Problems, Refusal
 from powermark.interfaces.server.service import Service
 from powermark.version import __version__
@@ -30,7 +31,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         415: "The content type is not application/json.",
         421: "Asked by a name that is not this machine's.",
         422: "A value is out of its domain, or no design can do what is asked.",
-        429: "Too many requests with this token.",
+        429: "Too many texts with this token.",
         503: "Busy, or the answer takes too long.",
     }.items()
 }
@@ -46,16 +47,37 @@ Serving = Annotated[Service, Depends(service_of)]
 Presented = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-async def client_of(request: Request, service: Serving, presented: Presented) -> Client:
-    """Return who asks; refuse those who may not, or who ask too often."""
+async def known_of(request: Request, service: Serving, presented: Presented) -> Client:
+    """Return who asks; refuse those who may not."""
     if service.tokens is None:
+        if is_forwarded(request.headers):
+            raise Refusal(
+                403,
+                "forwarded",
+                "a server without tokens answers to its own machine, not through a proxy.",
+                hint="start it with a file of tokens, made by `powermark token`.",
+            )
         return LOCAL
     client = None if presented is None else service.tokens.client(presented.credentials)
     if client is None:
         raise Refusal(401, "token", "this server needs an access token.")
     request.state.client = client.name
-    if not service.rates.allows(client):
-        raise Refusal(429, "rate", "too many requests with this token.", retry_after=1)
+    return client
+
+
+Known = Annotated[Client, Depends(known_of)]
+
+
+def charge(service: Service, client: Client, texts: int = 1) -> None:
+    """Refuse a client that asks too often; check and count in one step, as many ask at once."""
+    wait = 0.0 if service.tokens is None else service.rates.charge(client, texts)
+    if wait > 0.0:
+        raise Refusal(429, "rate", "too many texts with this token.", retry_after=ceil(wait))
+
+
+async def client_of(client: Known, service: Serving) -> Client:
+    """Return who asks, for one text or one design."""
+    charge(service, client)
     return client
 
 
@@ -119,8 +141,9 @@ async def detect(asked: schemas.DetectAsked, client: Asking, service: Serving) -
 
 
 @api.post("/detect/batch", responses=_documented(schemas.Batch, "A result for each text."))
-async def detect_batch(asked: schemas.BatchAsked, client: Asking, service: Serving) -> JSONResponse:
-    """Look for a mark in many texts."""
+async def detect_batch(asked: schemas.BatchAsked, client: Known, service: Serving) -> JSONResponse:
+    """Look for a mark in many texts; each counts towards the token's rate."""
+    charge(service, client, len(asked.texts))
     found = await service.detecting.run(lambda: service.detect_many(asked, client))
     return JSONResponse(found)
 

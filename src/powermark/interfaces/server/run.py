@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from powermark.errors import FileProblem, InvalidInput
 
 _GRACE = 30  # seconds that running requests get when the server is told to stop
+_IDLE = 75  # seconds between requests; longer than a proxy keeps a connection, so that it ends it
 _CONNECTIONS = 1_000
 
 
@@ -49,37 +50,44 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP with an end to patience: a connection that sends no whole request in time is closed.
+    """HTTP with an end to patience: headers that have begun and do not end in time are cut off.
 
-    uvicorn bounds how long a connection may be idle, not how long a request may take to arrive;
-    the body has a bound of its own in the guard.
+    uvicorn bounds how long a connection may be idle between requests, not how long the first one,
+    or one that has begun, may take to arrive. The body has a bound of its own in the guard.
     """
 
     patience = 10.0
+    _timer: TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Start waiting for the first request."""
         super().connection_made(transport)
         self._wait()
 
-    def on_response_complete(self) -> None:
-        """Start waiting for the next request."""
-        super().on_response_complete()
-        self._wait()
+    def data_received(self, data: bytes) -> None:
+        """Start waiting for the end of the headers, and stop when it has come."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self._timer is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        super().connection_lost(exc)
+        self._stop_waiting()
 
     def _wait(self) -> None:
-        timer: TimerHandle | None = getattr(self, "_timer", None)
-        if timer is not None:
-            timer.cancel()
-        self._timer = self.loop.call_later(self.patience, self._give_up)
+        self._timer = self.loop.call_later(self.patience, self.transport.close)
 
-    def _give_up(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
-def run(app: FastAPI, listener: socket.socket) -> None:
-    """Serve until a signal says stop; requests that are running are then finished."""
+def server_of(app: FastAPI) -> uvicorn.Server:
+    """Return a server that finishes the requests that are running when it is told to stop."""
     config = uvicorn.Config(
         app,
         http=PatientProtocol,
@@ -88,7 +96,12 @@ def run(app: FastAPI, listener: socket.socket) -> None:
         access_log=False,
         server_header=False,
         limit_concurrency=_CONNECTIONS,
-        timeout_keep_alive=15,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=_GRACE,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    return uvicorn.Server(config)
+
+
+def run(app: FastAPI, listener: socket.socket) -> None:
+    """Serve until a signal says stop."""
+    server_of(app).run(sockets=[listener])

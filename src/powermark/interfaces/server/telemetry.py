@@ -39,10 +39,10 @@ class Metrics:
         )
         self.tokens = Counter("powermark_tokens", "Tokens looked at.", registry=own)
         self.tokenising = Counter(
-            "powermark_tokenising_seconds", "Time spent tokenising.", registry=own
+            "powermark_tokenising_seconds", "CPU time spent tokenising.", registry=own
         )
         self.detecting = Counter(
-            "powermark_detecting_seconds", "Time spent on detection after that.", registry=own
+            "powermark_detecting_seconds", "CPU time spent on detection after that.", registry=own
         )
 
     def exposition(self) -> bytes:

@@ -26,7 +26,7 @@ function remember(view, fields) {
 
 function show(loaded) {
   const [name, query] = address();
-  const known = Object.keys(VIEWS).filter((view) => view !== "generate" || loaded.model);
+  const known = Object.keys(VIEWS).filter((view) => view !== "generate" || (loaded.model && loaded.scope === "inspect"));
   const view = known.includes(name) ? name : "design";
   document.getElementById("views").replaceChildren(...known.map((each) =>
     h("a", { href: `#/${each}`, "aria-current": each === view ? "page" : null, "data-testid": `nav-${each}` }, VIEWS[each][0])));

@@ -60,7 +60,7 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
     }, s("title", { id: `${id}-title` }, title), s("desc", { id: `${id}-description` }, description));
     const xFormat = x.format ?? String;
     const yFormat = y.format ?? String;
-    for (const tick of ticks(y, Math.max(3, Math.round(height / 60)))) {
+    for (const tick of ticks(y, Math.max(3, Math.round(height / 50)))) {
       svg.append(
         s("line", { class: "grid", x1: room.left, x2: width - room.right, y1: py(tick), y2: py(tick) }),
         s("text", { class: "tick", x: room.left - 8, y: py(tick) + 4, "text-anchor": "end" }, yFormat(tick)));
@@ -91,6 +91,10 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
             points: `${px(first[0])},${edge} ${points.join(" ")} ${px(last[0])},${edge}` }));
         }
         inside.append(s("polyline", { class: name, points: points.join(" "), "data-testid": layer.testid }));
+        if (layer.tag) {
+          const [a, b] = layer.points[Math.floor(layer.points.length * 0.7)];
+          svg.append(s("text", { class: "note", x: px(a) - 8, y: py(b) - 6, "text-anchor": "end" }, layer.tag));
+        }
         for (const [a, b] of layer.hover === false ? [] : layer.points) {
           inside.append(s("circle", { class: "hit", cx: px(a), cy: py(b), r: 7 },
             s("title", {}, `${layer.label ?? ""} ${x.label} ${xFormat(a)}, ${y.label} ${yFormat(b)}`.trim())));
@@ -120,7 +124,7 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
         shape.dataset.y = b;
         shape.append(s("title", {}, `${layer.label}: ${x.label} ${xFormat(a)}, ${y.label} ${yFormat(b)}`));
         svg.append(shape, s("text", { class: `note ${layer.style ?? ""}`, x: cx + (late ? -12 : 12),
-          y: cy + (layer.below ? 18 : -9), "text-anchor": late ? "end" : "start" }, layer.label));
+          y: cy + (layer.below ?? -9), "text-anchor": late ? "end" : "start" }, layer.label));
       }
     }
     return svg;

@@ -175,9 +175,9 @@ export function designView(loaded, query, remember) {
       x: { label: "KL, nats per token", domain: [Math.min(...kls.filter((k) => k > 0)) * 0.8, Math.max(...kls) * 1.4], log: true },
       y: { label: y === "power" ? "power" : "power after edits", domain: [0, 1.03], format: (v) => percent(v) },
       layers: [
-        { kind: "line", style: "limit", points: limit, hover: false },
+        { kind: "line", style: "limit", points: limit, hover: false, tag: "information limit" },
         { kind: "line", style: "main", points: curve.points.map((p) => [p.kl, p[y]]), label: "best design", testid: "frontier-line" },
-        ...usual.map((p, i) => ({ kind: "point", style: "usual", at: [p.kl, p[y]], label: `γ ${p.gamma}, δ ${p.delta}`, testid: `usual-${i}`, below: i % 2 === 0 })),
+        ...usual.map((p, i) => ({ kind: "point", style: "usual", at: [p.kl, p[y]], label: `γ ${p.gamma}, δ ${p.delta}`, testid: `usual-${i}`, below: 19 + 15 * i })),
         { kind: "point", style: "chosen", at: [plan.kl, plan[y]], label: "this plan", testid: "chosen-frontier" },
       ],
     });
@@ -196,7 +196,7 @@ export function designView(loaded, query, remember) {
     ];
     if (edited) layers.push({ kind: "line", style: "second", points: curve.points.map((p) => [p.n_tokens, p.attacked_power]), label: "edited,", testid: "length-edited" });
     layers.push({ kind: "point", style: "chosen", at: [n_tokens, plan.power], label: edited ? "untouched" : "this plan", testid: "chosen-length" });
-    if (edited) layers.push({ kind: "point", style: "usual", at: [n_tokens, plan.attacked_power], label: "edited", below: true, side: "right", testid: "chosen-edited" });
+    if (edited) layers.push({ kind: "point", style: "usual", at: [n_tokens, plan.attacked_power], label: "edited", below: 18, side: "right", testid: "chosen-edited" });
     draw(holders.length, {
       testid: "length", title: "Power against length",
       description: `With ${n_tokens} counted tokens the power is ${percent(plan.power, 1)}.`,
@@ -221,7 +221,7 @@ export function designView(loaded, query, remember) {
         { kind: "line", style: "main", fill: "above", points, label: "least delta,", testid: "map-line" },
         ...(fields.profile ? [] : [{ kind: "line", style: "same", points: same, hover: false, testid: "map-kl" }]),
         { kind: "vertical", style: "faint", at: gamma_star, label: "γ*" },
-        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, below: i === 1, testid: `map-usual-${i}` })),
+        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, below: i === 1 ? 18 : -9, testid: `map-usual-${i}` })),
         { kind: "point", style: "chosen", at: [plan.gamma, plan.delta], label: "this plan", testid: "chosen-map" },
       ],
     });

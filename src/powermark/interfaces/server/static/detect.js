@@ -30,13 +30,18 @@ export function detectView(loaded, query, remember) {
   const normalise = h("input", { id: "normalise", type: "checkbox", "data-testid": "normalise" });
   const file = h("input", { id: "file", type: "file", accept: ".txt,.md,text/plain", class: "visually-hidden", "data-testid": "file" });
   const result = h("div", { class: "result", "data-testid": "detection" });
+  const trouble = h("div", {});
+  const complain = (error) => { trouble.replaceChildren(problem(error)); trouble.scrollIntoView({ block: "nearest" }); };
   const live = h("p", { class: "visually-hidden", role: "status" });
   text.value = kept;
 
   const take = async (given) => {
     if (!given) return;
-    if (given.size > MOST) { result.replaceChildren(problem({ message: "this file is too large for the page; use `powermark detect`." })); return; }
-    text.value = await given.text();
+    if (given.size > MOST) { complain({ message: "this file is too large for the page; use `powermark detect`." }); return; }
+    try { text.value = await given.text(); } catch { complain({ message: "this file cannot be read." }); return; }
+    kept = text.value;
+    fields.example = "";
+    note();
     examine();
   };
   file.addEventListener("change", () => take(file.files[0]));
@@ -54,22 +59,32 @@ export function detectView(loaded, query, remember) {
   const examples = loaded.examples.map(({ name, text: content }) => h("button", { type: "button", "data-testid": `example-${name}`,
     onclick: () => { text.value = content; kept = content; fields.example = name; note(); examine(); } }, name));
 
-  const request = () => ({ spec: spec.value, text: text.value, detector: detector.value, normalise: normalise.checked,
+  const inspects = loaded.scope === "inspect";
+  const request = () => ({ spec: spec.value, text: text.value, normalise: normalise.checked, ...(inspects ? { detector: detector.value } : {}),
     ...(prompt.value ? { prompt: prompt.value } : {}) });
 
   async function examine() {
-    if (!text.value.trim()) { result.replaceChildren(problem({ message: "There is no text yet." })); return; }
+    trouble.replaceChildren();
+    if (!text.value.trim()) { result.replaceChildren(); complain({ message: "There is no text yet." }); return; }
     result.setAttribute("aria-busy", "true");
     try {
-      const tokens = loaded.scope === "inspect";
-      const found = await ask("/v1/detect", { ...request(), tokens });
-      result.replaceChildren(...(tokens ? inspected(found) : judged(found)));
+      const found = await ask("/v1/detect", { ...request(), tokens: inspects });
+      result.replaceChildren(...(inspects ? inspected(found) : judged(found)));
       live.textContent = result.querySelector(".verdict").innerText;
-      if (tokens) drawEvidence(found);
+      if (inspects) drawEvidence(found);
     } catch (error) {
-      result.replaceChildren(problem(error));
+      result.replaceChildren();
+      complain(error);
     } finally {
       result.removeAttribute("aria-busy");
+    }
+  }
+
+  async function saveReport() {
+    try {
+      save("report.html", await (await post("/v1/report", request())).blob(), "text/html");
+    } catch (error) {
+      complain(error);
     }
   }
 
@@ -110,7 +125,7 @@ export function detectView(loaded, query, remember) {
         h("figcaption", {}, "Natural logarithm of the evidence for the mark, token by token. At the dashed line it is enough, whenever one looks.")),
       limits(rest?.trim()),
       h("p", { class: "copies" },
-        h("button", { type: "button", "data-testid": "save-html", onclick: async () => save("report.html", await (await post("/v1/report", request())).blob(), "text/html") }, "Save report (HTML)"),
+        h("button", { type: "button", "data-testid": "save-html", onclick: saveReport }, "Save report (HTML)"),
         h("button", { type: "button", "data-testid": "save-json", onclick: () => save("detection.json", JSON.stringify(found, null, 2), "application/json") }, "Save numbers (JSON)")),
       h("p", { class: "signature" }, found.signature),
     ].filter(Boolean);
@@ -140,11 +155,11 @@ export function detectView(loaded, query, remember) {
         examples.length ? h("div", { class: "field" }, h("span", { class: "like-label", id: "examples-label" }, "Examples"),
           h("div", { class: "chips", role: "group", "aria-labelledby": "examples-label" }, examples)) : null,
         field("Text", text),
-        h("details", {}, h("summary", {}, "More"), field("Test", detector), field("Prompt", prompt, "What stood before the text, if you know it."),
+        h("details", {}, h("summary", {}, "More"), inspects ? field("Test", detector) : null, field("Prompt", prompt, "What stood before the text, if you know it."),
           h("p", { class: "check" }, normalise, h("label", { for: "normalise" }, "Undo look-alike and invisible characters"))),
         h("p", { class: "copies" }, h("button", { class: "primary", "data-testid": "examine" }, "Examine"),
           h("label", { class: "button", for: "file" }, "Open a file"), file))),
-    h("section", { class: "answer", "aria-label": "The verdict" }, live, result));
+    h("section", { class: "answer", "aria-label": "The verdict" }, live, trouble, result));
   result.append(h("p", { class: "empty" }, "The verdict will be here."));
 
   return { element, enter: () => {

@@ -6,20 +6,21 @@ import { keepText } from "./detect.js";
 import { field, h, problem, select } from "./dom.js";
 import { legend, token } from "./tokens.js";
 
-const PROMPT = "The city council met on Tuesday";
+let kept = "The city council met on Tuesday"; // survives a look at another view, and never enters the address
 
 export function generateView(loaded, query, remember) {
   const ready = loaded.specs.filter(({ detects }) => detects !== "nothing");
-  const fields = { spec: ready[0]?.name, prompt: PROMPT, n_tokens: "120", ...Object.fromEntries(query) };
+  const fields = { spec: ready[0]?.name, n_tokens: "120", ...Object.fromEntries(query) };
   const spec = select("spec", ready.map(({ name }) => [name, name]), fields.spec);
   const prompt = h("textarea", { id: "prompt", rows: 3, required: true, maxlength: 10000, "data-testid": "prompt" });
-  prompt.value = fields.prompt;
+  prompt.value = kept;
+  prompt.addEventListener("input", () => { kept = prompt.value; });
   const length = h("input", { id: "n_tokens", type: "number", min: 1, max: 512, "data-testid": "n_tokens" });
   length.value = fields.n_tokens;
   const seed = h("input", { id: "seed", type: "number", min: 0, max: 2147483647, placeholder: "by chance", "data-testid": "seed" });
   seed.value = fields.seed ?? "";
   const button = h("button", { class: "primary", "data-testid": "write" }, "Write");
-  const status = h("p", { class: "help", role: "status", "data-testid": "status" });
+  const status = h("div", { class: "help", role: "status", "data-testid": "status" });
   const holder = h("div", { class: "holder" });
   const panes = ["with the mark", "without"].map((title, row) => {
     const text = h("div", { class: "text", "data-testid": `text-${row}` });
@@ -32,7 +33,7 @@ export function generateView(loaded, query, remember) {
   async function write() {
     if (running) { running.abort(); return; }
     running = new AbortController();
-    remember({ spec: spec.value, prompt: prompt.value, n_tokens: length.value, seed: seed.value });
+    remember({ spec: spec.value, n_tokens: length.value, seed: seed.value });
     button.textContent = "Stop";
     status.textContent = "Writing …";
     for (const pane of panes) { pane.text.replaceChildren(); pane.path = [0]; pane.look.hidden = true; }

@@ -1,31 +1,22 @@
-"""The page in a real browser, used as a person would, by pointer and by keyboard.
+"""The page in a real browser, used as a person would, by pointer and by keyboard."""
 
-Run with ``make browser``. With SCREENSHOTS set to a folder, every view is kept as a picture there,
-light and dark and at the width of a phone.
-"""
-
-import io
 import json
-import os
-import threading
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-import uvicorn
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from powermark.interfaces.server.access import Tokens, new_token
-from powermark.interfaces.server.app import create_app
-from powermark.interfaces.server.library import load_library
-from powermark.interfaces.server.run import listen
-from powermark.interfaces.server.service import new_service
-from powermark.interfaces.server.telemetry import Log
+from tests.browser.site import get, middle, running
 from tests.interfaces.server import Ready, make_ready, text_of
 
-SHOTS = os.environ.get("SCREENSHOTS")
+pytestmark = pytest.mark.browser
 
 
 class Site(NamedTuple):
@@ -33,39 +24,21 @@ class Site(NamedTuple):
     ready: Ready
 
 
-def running(ready: Ready, tokens: Tokens | None = None) -> Iterator[Site]:
-    library = load_library(ready.folder, [ready.tokenizer])
-    app = create_app(new_service(library, tokens=tokens, log=Log(io.StringIO())))
-    listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield Site(f"http://127.0.0.1:{listener.getsockname()[1]}/", ready)
-    server.should_exit = True
-    thread.join()
-
-
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Ready:
+    """A small shelf, and a spec that `powermark demo` made and verified on the embedded model."""
     found = make_ready(tmp_path_factory.mktemp("page"))
     plain = np.random.default_rng(3).integers(0, 600, 100).tolist()
     (found.folder / "unmarked.txt").write_text(text_of(plain))
+    for name in ("verified.json", "verified.verify.json"):
+        shutil.copy(Path(__file__).with_name(name), found.folder)
     return found
 
 
 @pytest.fixture(scope="module")
 def site(ready: Ready) -> Iterator[Site]:
-    yield from running(ready)
-
-
-def middle(element: Locator) -> tuple[float, float]:
-    box = element.bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-
-def get(page: Page, name: str) -> Locator:
-    return page.get_by_test_id(name)
+    with running(ready.folder, ready.tokenizer) as url:
+        yield Site(url, ready)
 
 
 def test_design_follows_its_controls(page: Page, site: Site) -> None:
@@ -96,6 +69,38 @@ def test_design_follows_its_controls(page: Page, site: Site) -> None:
     expect(get(page, "kl")).to_be_visible()
     get(page, "kl").fill("9")
     expect(get(page, "problem")).to_contain_text("kl must be below")
+
+
+def test_a_design_is_made_by_keyboard_alone(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}#/design")
+    expect(get(page, "gamma")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(get(page, "find")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(get(page, "find")).to_have_value("power")
+    page.keyboard.press("Tab")
+    page.keyboard.insert_text("60")
+    page.keyboard.press("Tab")
+    expect(get(page, "n_tokens-slider")).to_be_focused()
+    expect(get(page, "plan")).to_contain_text("of 60 counted tokens")
+    assert "find=power" in page.url
+
+
+def test_a_design_is_made_by_pointer_alone(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}#/design")
+    expect(get(page, "gamma")).to_be_visible()
+    slider = get(page, "n_tokens-slider").bounding_box()
+    assert slider is not None
+    page.mouse.click(slider["x"] + slider["width"] * 0.95, slider["y"] + slider["height"] / 2)
+    assert int(get(page, "n_tokens").input_value()) > 1_000
+    page.get_by_text("Model and context").click()
+    get(page, "context_width").fill("4")
+    expect(page).to_have_url(re.compile("context_width=4"))
+    expect(get(page, "plan")).to_contain_text("h:4")
 
 
 def test_designs_can_be_taken_along(page: Page, site: Site) -> None:
@@ -142,6 +147,17 @@ def test_a_text_is_examined_by_pointer(page: Page, site: Site) -> None:
     expect(get(page, "verdict")).to_have_text("no watermark found")
 
 
+def test_a_report_that_cannot_be_saved_says_why(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}#/detect?example=marked")
+    expect(get(page, "verdict")).to_have_text("watermarked")
+    said = {"error": {"code": "too-large", "message": "the report is too large."}}
+    page.route("**/v1/report", lambda route: route.fulfill(status=413, json=said))
+    get(page, "save-html").click()
+    expect(get(page, "problem")).to_have_text("the report is too large.")
+    expect(get(page, "problem")).to_be_in_viewport()
+    expect(get(page, "verdict")).to_have_text("watermarked")  # what was found stays
+
+
 def test_a_text_is_examined_by_keyboard(page: Page, site: Site) -> None:
     page.goto(f"{site.url}#/detect")
     get(page, "text").focus()
@@ -169,13 +185,20 @@ def test_files_are_read_here(page: Page, site: Site, tmp_path: Path) -> None:
     expect(get(page, "verdict")).to_have_text("watermarked")
 
 
-def test_specs_and_views(page: Page, site: Site) -> None:
-    page.goto(f"{site.url}#/specs")
+def test_specs_are_looked_at_by_pointer_and_keyboard(page: Page, site: Site) -> None:
+    page.goto(site.url)
+    get(page, "nav-specs").click()
     expect(get(page, "spec-demo")).to_contain_text("Planned for 80 counted tokens at level 0.01")
     assert get(page, "nav-generate").count() == 0
-    get(page, "nav-detect").focus()
+    rows = get(page, "spec-verified").locator("tbody tr")
+    assert rows.count() == 5
+    expect(rows.nth(0)).to_have_text(re.compile(r"green rate.*0.9969.*0.9968.*kept"))
+    expect(rows.nth(2)).to_have_text(re.compile(r"power.*0.9957.*1.*0.847 to 1.*kept"))
+    expect(get(page, "spec-verified")).to_contain_text("on 36 texts with the mark")
+    get(page, "spec-demo").get_by_role("link", name="Examine a text").focus()
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Examine a text")
+    expect(get(page, "spec")).to_have_value("demo")
     assert get(page, "nav-detect").get_attribute("aria-current") == "page"
     page.go_back()
     expect(page.locator("h1")).to_have_text("Loaded specs")
@@ -194,9 +217,11 @@ def test_every_control_has_a_name(page: Page, site: Site) -> None:
 
 
 def test_a_token_is_asked_for(page: Page, ready: Ready, tmp_path: Path) -> None:
+    """With the scope detect there is a verdict, and nothing that would be refused."""
     token = new_token(tmp_path / "t", "alice", "detect")
-    for site in running(ready, Tokens.load(tmp_path / "t")):
-        page.goto(f"{site.url}#/detect")
+    known, model = Tokens.load(tmp_path / "t"), SimpleNamespace(name="a model")
+    with running(ready.folder, ready.tokenizer, tokens=known, model=model) as url:
+        page.goto(f"{url}#/detect?detector=evalue")
         get(page, "token").fill("wrong")
         page.keyboard.press("Enter")
         expect(page.locator("#token-problem")).to_have_text("That token is not known here.")
@@ -206,27 +231,11 @@ def test_a_token_is_asked_for(page: Page, ready: Ready, tmp_path: Path) -> None:
         expect(get(page, "verdict")).to_have_text("watermarked")
         assert get(page, "tokens").count() == 0
         expect(get(page, "detection")).to_contain_text("need the scope inspect")
+        for name in ("nav-generate", "detector"):
+            assert get(page, name).count() == 0
+        assert token not in page.url
 
 
 def test_the_interface_is_described(page: Page, site: Site) -> None:
     page.goto(f"{site.url}docs")
     expect(page.locator('[data-path="/v1/detect/batch"]')).to_be_visible()
-
-
-@pytest.mark.parametrize("look", ["light", "dark", "phone"])
-def test_every_view_fits(browser: Browser, site: Site, look: str) -> None:
-    """No view is wider than its window; kept as pictures where that is asked for."""
-    phone = look == "phone"
-    page = browser.new_context(
-        color_scheme="dark" if look == "dark" else "light",
-        viewport={"width": 390 if phone else 1280, "height": 844 if phone else 900},
-    ).new_page()
-    page.set_default_timeout(60_000)
-    ends = {"design": "chosen-frontier", "detect": "evidence-line", "specs": "spec-demo"}
-    for view, last in ends.items():
-        page.goto(f"{site.url}#/{view}" + ("?example=marked" if view == "detect" else ""))
-        get(page, last).wait_for(state="attached")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        if SHOTS:
-            page.screenshot(path=Path(SHOTS) / f"serve-{view}-{look}.png", full_page=True)
-    page.context.close()

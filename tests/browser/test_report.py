@@ -1,7 +1,4 @@
-"""The HTML report in a real browser: it opens, says nothing on the console, asks nobody anything.
-
-Run with ``make browser``; needs Chromium (Debian: ``apt install chromium``).
-"""
+"""The HTML report in a real browser: it opens, is silent on the console, asks nobody anything."""
 
 from pathlib import Path
 
@@ -15,6 +12,8 @@ from powermark.detection.report import evidence_path, html_report, pieces
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
 from tests.detection.marked import marked_ids
+
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
