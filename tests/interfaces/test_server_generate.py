@@ -75,6 +75,14 @@ def test_a_text_that_ends_is_left_alone(writing: Asked, model: LanguageModel) ->
     assert {step["rows"][0]["state"] for step in steps} == {"ended"}
 
 
+def test_a_text_that_takes_too_long_is_cut_and_says_so(model: LanguageModel, shelf: Path) -> None:
+    hurried = Limits(seconds=1e-9)
+    with asking(load_library(shelf, [model.tokenizer]), model=model, limits=hurried) as asked:
+        *steps, last = events(asked, n_tokens=12, seed=1)
+    assert len(steps) == 1
+    assert "the time was up" in last["notes"][-1]
+
+
 def test_refusals(writing: Asked, model: LanguageModel, shelf: Path) -> None:
     def status(**body: Any) -> int:
         given = {"spec": "s", "prompt": "a", **body}

@@ -123,8 +123,9 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
         shape.dataset.x = a;
         shape.dataset.y = b;
         shape.append(s("title", {}, `${layer.label}: ${x.label} ${xFormat(a)}, ${y.label} ${yFormat(b)}`));
-        svg.append(shape, s("text", { class: `note ${layer.style ?? ""}`, x: cx + (late ? -12 : 12),
-          y: cy + (layer.below ?? -9), "text-anchor": late ? "end" : "start" }, layer.label));
+        const [shift, anchor] = layer.under ? [0, "middle"] : late ? [-12, "end"] : [12, "start"];
+        svg.append(shape, s("text", { class: `note ${layer.style ?? ""}`, x: cx + shift,
+          y: cy + (layer.under ?? layer.below ?? -9), "text-anchor": anchor }, layer.label));
       }
     }
     return svg;

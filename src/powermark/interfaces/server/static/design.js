@@ -177,7 +177,7 @@ export function designView(loaded, query, remember) {
       layers: [
         { kind: "line", style: "limit", points: limit, hover: false, tag: "information limit" },
         { kind: "line", style: "main", points: curve.points.map((p) => [p.kl, p[y]]), label: "best design", testid: "frontier-line" },
-        ...usual.map((p, i) => ({ kind: "point", style: "usual", at: [p.kl, p[y]], label: `γ ${p.gamma}, δ ${p.delta}`, testid: `usual-${i}`, below: 19 + 15 * i })),
+        ...usual.map((p, i) => ({ kind: "point", style: "usual", at: [p.kl, p[y]], label: `γ ${p.gamma}, δ ${p.delta}`, testid: `usual-${i}`, under: 36 - 15 * i })),
         { kind: "point", style: "chosen", at: [plan.kl, plan[y]], label: "this plan", testid: "chosen-frontier" },
       ],
     });

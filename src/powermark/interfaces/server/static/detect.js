@@ -5,7 +5,10 @@ import { draw } from "./chart.js";
 import { field, h, number, percent, problem, save, select } from "./dom.js";
 import { legend, tokenText } from "./tokens.js";
 
-const LOOKS = { watermarked: ["found", "✓"], "no watermark found": ["absent", "○"], inconclusive: ["unsure", "?"] };
+const LOOKS = { watermarked: ["found", "✓"], "no watermark found": ["absent", "–"], inconclusive: ["unsure", "?"] };
+const MEANINGS = { watermarked: "Chance alone rarely makes a text fit the key so well.",
+  "no watermark found": "A marked text of this length would most likely have been found.",
+  inconclusive: "Too short or too repetitive to tell; it says how much text it needs." };
 const TURN = "This says how the text fits one key's mark.";
 const MOST = 400000; // characters of a file
 
@@ -115,7 +118,7 @@ export function detectView(loaded, query, remember) {
     for (const { state } of found.pieces) states[state === "green" || state === "red" ? state : "out"] += 1;
     return [
       card(found, h("p", {}, told.trim())),
-      h("dl", { class: "figures" }, facts.map(([label, value, remark]) => h("div", { class: "figure" },
+      h("dl", { class: "figures five" }, facts.map(([label, value, remark]) => h("div", { class: "figure" },
         h("dt", {}, label), h("dd", {}, h("strong", { "data-testid": `fact-${label}` }, value), h("span", {}, remark))))),
       found.warnings.length ? h("ul", { class: "notes" }, found.warnings.map((warning) => h("li", {}, warning))) : null,
       h("section", { class: "card" }, h("h3", {}, "Tokens"), legend(),
@@ -160,7 +163,9 @@ export function detectView(loaded, query, remember) {
         h("p", { class: "copies" }, h("button", { class: "primary", "data-testid": "examine" }, "Examine"),
           h("label", { class: "button", for: "file" }, "Open a file"), file))),
     h("section", { class: "answer", "aria-label": "The verdict" }, live, trouble, result));
-  result.append(h("p", { class: "empty" }, "The verdict will be here."));
+  result.append(h("div", { class: "empty" }, h("p", {}, "Paste a text, open a file or take an example. The verdict is one of three:"),
+    h("dl", {}, Object.entries(LOOKS).map(([verdict, [look, sign]]) => [
+      h("dt", { class: look }, h("span", { class: "sign", "aria-hidden": "true" }, sign)), h("dd", {}, h("b", {}, verdict), MEANINGS[verdict])]).flat())));
 
   return { element, enter: () => {
     const example = loaded.examples.find(({ name }) => name === fields.example);

@@ -22,7 +22,7 @@ export function generateView(loaded, query, remember) {
   const button = h("button", { class: "primary", "data-testid": "write" }, "Write");
   const status = h("div", { class: "help", role: "status", "data-testid": "status" });
   const holder = h("div", { class: "holder" });
-  const panes = ["with the mark", "without"].map((title, row) => {
+  const panes = ["With the mark", "Without the mark"].map((title, row) => {
     const text = h("div", { class: "text", "data-testid": `text-${row}` });
     const count = h("p", { class: "count", "data-testid": `count-${row}` });
     const look = h("button", { type: "button", hidden: true, onclick: () => { keepText(text.textContent); location.hash = "#/detect"; } }, "Examine this text");

@@ -9,8 +9,8 @@ function checked({ name, promised, measured, holds }) {
   const verdict = VERDICTS.get(holds);
   const seen = Number.isFinite(measured.value);
   return h("tr", {}, h("th", { scope: "row" }, CALLED[name] ?? name), h("td", {}, number(promised, 4)),
-    h("td", {}, seen ? number(measured.value, 4) : "–"),
-    h("td", {}, seen ? `${number(Math.max(0, measured.low), 3)} to ${number(measured.high, 3)}` : "–"), h("td", { class: verdict }, verdict));
+    h("td", {}, seen ? [number(measured.value, 4), h("span", {}, `${number(Math.max(0, measured.low), 3)} to ${number(measured.high, 3)}`)] : "–"),
+    h("td", { class: verdict }, verdict));
 }
 
 function card({ name, detects, spec, verification }) {
@@ -21,10 +21,10 @@ function card({ name, detects, spec, verification }) {
     `${plan.attacked_power === null ? "" : `, ${percent(plan.attacked_power, 1)} after edits`}, ${number(plan.kl, 3)} nats per token.` : "Chosen by hand, without a plan.";
   return h("article", { class: "card", "data-testid": `spec-${name}` },
     h("h2", {}, name), h("p", {}, promise),
-    h("dl", { class: "figures" }, facts.map(([label, value]) => h("div", { class: "figure" }, h("dt", {}, label), h("dd", {}, h("strong", {}, value))))),
+    h("dl", { class: "figures six" }, facts.map(([label, value]) => h("div", { class: "figure" }, h("dt", {}, label), h("dd", {}, h("strong", {}, value))))),
     verification ? h("div", { class: "wide" }, h("table", {}, h("caption", {}, `Promised and measured, on ${verification.texts} texts with the mark and as many without`),
-      h("thead", {}, h("tr", {}, ["", "promised", "measured", "interval", ""].map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", {}, verification.checks.map(checked)))) : h("p", { class: "help" }, "Not verified yet: ",
+      h("thead", {}, h("tr", {}, ["what", "promised", "measured", "promise"].map((each) => h("th", { scope: "col" }, each)))),
+      h("tbody", {}, verification.checks.map(checked))), (verification.notes ?? []).map((note) => h("p", { class: "help" }, note))) : h("p", { class: "help" }, "Not verified yet: ",
       h("code", {}, `powermark verify --spec ${name}.json --key ${name}.key --result ${name}.verify.json`)),
     h("p", { class: "copies" }, detects === "texts" ? h("a", { class: "button", href: `#/detect?spec=${encodeURIComponent(name)}` }, "Examine a text") : null),
     h("p", { class: "signature" }, `digest ${spec.digest}${spec.key_fingerprint ? ` · key ${spec.key_fingerprint}` : ""}`));
