@@ -91,7 +91,7 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
             points: `${px(first[0])},${edge} ${points.join(" ")} ${px(last[0])},${edge}` }));
         }
         inside.append(s("polyline", { class: name, points: points.join(" "), "data-testid": layer.testid }));
-        if (layer.tag) {
+        if (layer.tag && width > 480) {
           const [a, b] = layer.points[Math.floor(layer.points.length * 0.7)];
           svg.append(s("text", { class: "note", x: px(a) - 8, y: py(b) - 6, "text-anchor": "end" }, layer.tag));
         }
@@ -124,7 +124,7 @@ export function draw(holder, { title, description, x, y, layers, height = 300, t
         shape.dataset.y = b;
         shape.append(s("title", {}, `${layer.label}: ${x.label} ${xFormat(a)}, ${y.label} ${yFormat(b)}`));
         const [shift, anchor] = layer.under ? [0, "middle"] : late ? [-12, "end"] : [12, "start"];
-        svg.append(shape, s("text", { class: `note ${layer.style ?? ""}`, x: cx + shift,
+        svg.append(shape, s("text", { class: `note ${layer.style ?? ""}`, x: layer.under ? Math.min(cx, width - 38) : cx + shift,
           y: cy + (layer.under ?? layer.below ?? -9), "text-anchor": anchor }, layer.label));
       }
     }

@@ -221,7 +221,7 @@ export function designView(loaded, query, remember) {
         { kind: "line", style: "main", fill: "above", points, label: "least delta,", testid: "map-line" },
         ...(fields.profile ? [] : [{ kind: "line", style: "same", points: same, hover: false, testid: "map-kl" }]),
         { kind: "vertical", style: "faint", at: gamma_star, label: "γ*" },
-        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, below: i === 1 ? 18 : -9, testid: `map-usual-${i}` })),
+        ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, under: 20 + 15 * i, testid: `map-usual-${i}` })),
         { kind: "point", style: "chosen", at: [plan.gamma, plan.delta], label: "this plan", testid: "chosen-map" },
       ],
     });

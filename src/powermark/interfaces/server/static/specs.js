@@ -24,7 +24,7 @@ function card({ name, detects, spec, verification }) {
     h("dl", { class: "figures six" }, facts.map(([label, value]) => h("div", { class: "figure" }, h("dt", {}, label), h("dd", {}, h("strong", {}, value))))),
     verification ? h("div", { class: "wide" }, h("table", {}, h("caption", {}, `Promised and measured, on ${verification.texts} texts with the mark and as many without`),
       h("thead", {}, h("tr", {}, ["what", "promised", "measured", "promise"].map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", {}, verification.checks.map(checked))), (verification.notes ?? []).map((note) => h("p", { class: "help" }, note))) : h("p", { class: "help" }, "Not verified yet: ",
+      h("tbody", {}, verification.checks.map(checked))), (verification.notes ?? []).map((note) => h("p", { class: "help" }, note.replace(/^note: /, "")))) : h("p", { class: "help" }, "Not verified yet: ",
       h("code", {}, `powermark verify --spec ${name}.json --key ${name}.key --result ${name}.verify.json`)),
     h("p", { class: "copies" }, detects === "texts" ? h("a", { class: "button", href: `#/detect?spec=${encodeURIComponent(name)}` }, "Examine a text") : null),
     h("p", { class: "signature" }, `digest ${spec.digest}${spec.key_fingerprint ? ` · key ${spec.key_fingerprint}` : ""}`));
