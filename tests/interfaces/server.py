@@ -115,9 +115,11 @@ def served(app: FastAPI) -> Iterator[str]:
     server, listener = server_of(app), listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def lines_of(logged: io.StringIO) -> list[dict[str, Any]]:

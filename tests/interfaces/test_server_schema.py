@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from powermark.interfaces.server.access import Tokens, new_token
@@ -33,18 +34,34 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         limits=Limits(rate=1e9),
         log=Log(io.StringIO()),
     )
-    with served(create_app(service)) as url:
-        schema = schemathesis.openapi.from_url(f"{url}openapi.json")
-        schema.config.update(headers={"Authorization": f"Bearer {token}"})
-        schema.config.generation.update(max_examples=EXAMPLES, deterministic=True)
+    app = create_app(service)
+    with served(app) as url:
+        schema = schemathesis.openapi.from_dict(app.openapi())
+        named = {"Authorization": f"Bearer {token}"}
+        schema.config.update(base_url=url, headers=named, request_timeout=120)
         yield schema
 
 
-schema = schemathesis.pytest.from_fixture("described")
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_it_answers_as_described(described: Any, mode: GenerationMode) -> None:
+    """What is well formed may still ask for the impossible, and is then refused with 422.
 
+    Built by hand from schemathesis' strategies: its pytest plugin reads what pytest 9.2 has not.
+    """
+    operations = [found.ok() for found in described.get_all_operations()]
+    assert len(operations) > 10
+    for operation in operations:
+        if mode.is_negative and not operation.body:
+            continue  # nothing in it can be wrong
 
-@schema.parametrize()
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
-def test_it_answers_as_described(case: Any) -> None:
-    """What is well formed may still ask for the impossible, and is then refused with 422."""
-    case.call_and_validate(excluded_checks=[positive_data_acceptance])
+        @settings(
+            max_examples=EXAMPLES,
+            derandomize=True,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(mode))
+        def answers(case: Any) -> None:
+            case.call_and_validate(excluded_checks=[positive_data_acceptance])
+
+        answers()
