@@ -134,7 +134,9 @@ def test_a_text_is_examined_by_pointer(page: Page, site: Site) -> None:
     tokens.nth(7).hover()
     expect(get(page, "readout")).to_contain_text("Token 8 of 120")
     goal, line = get(page, "goal"), get(page, "evidence-line")
-    assert (line.bounding_box() or {})["y"] < middle(goal)[1]  # it crossed the line
+    box = line.bounding_box()
+    assert box is not None
+    assert box["y"] < middle(goal)[1]  # it crossed the line
     with page.expect_download() as saved:
         get(page, "save-html").click()
     assert "watermarked" in Path(saved.value.path()).read_text()
