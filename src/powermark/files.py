@@ -40,6 +40,15 @@ def write_file(path: str | Path, content: bytes) -> None:
         stream.write(content)
 
 
+def _to_disk(path: str) -> None:
+    """Have what was written outlive a power cut: renamed first, a file could come back empty."""
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def new_file(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a temporary name beside ``path`` for writing, and rename it into place at the end.
@@ -56,6 +65,7 @@ def new_file(path: str | Path) -> Iterator[IO[bytes]]:
         try:
             with os.fdopen(handle, "wb") as stream:
                 yield stream
+            _to_disk(temporary)
             umask = os.umask(0)
             os.umask(umask)
             Path(temporary).chmod(0o666 & ~umask)

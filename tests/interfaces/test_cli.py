@@ -298,3 +298,10 @@ def test_options_that_would_be_ignored_are_refused(run: Run) -> None:
     for option in ("--power", "--kl", "--attacked-power"):
         _, _, err = run(*fixed, "--over", "n-tokens", option, ".1")
         assert "nothing left for --power" in err
+
+
+def test_the_default_context_width_is_the_library_s() -> None:
+    from powermark.calibration import edits
+    from powermark.interfaces.cli import options
+
+    assert options.CONTEXT_WIDTH == edits.CONTEXT_WIDTH

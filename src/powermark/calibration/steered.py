@@ -107,8 +107,7 @@ class _Solver:
                 hint="plan for a shorter block: a longer text has several.",
             )
         if self._request.gamma is not None:
-            k = int(critical_count(n_tokens, self._request.gamma, alpha))
-            return self._with(n_tokens, alpha, power, k, self._request.gamma)
+            return self._with(n_tokens, alpha, power, self._request.gamma)
         if self._share is None:
             rough = _Solver(
                 replace(self._request, signal=self._request.signal.thinned()),
@@ -117,11 +116,11 @@ class _Solver:
                 self._cap,
             )
             k = rough._search(n_tokens, alpha, power)
-            found = self._with(n_tokens, alpha, power, k, _gamma(n_tokens, k, alpha))
+            found = self._with(n_tokens, alpha, power, _gamma(n_tokens, k, alpha))
             self._share = k / n_tokens
             return found
         k = max(1, min(n_tokens, round(self._share * n_tokens)))
-        return self._with(n_tokens, alpha, power, k, _gamma(n_tokens, k, alpha))
+        return self._with(n_tokens, alpha, power, _gamma(n_tokens, k, alpha))
 
     def _search(self, n: int, alpha: float, power: float) -> int:
         """Return the critical count of least KL: a coarse look, then downhill."""
@@ -133,7 +132,7 @@ class _Solver:
         def look_at(several: list[int]) -> int:
             for k in {min(max(k, fewest), n) for k in several} - tried.keys():
                 try:
-                    found = self._with(n, alpha, power, k, _gamma(n, k, alpha))
+                    found = self._with(n, alpha, power, _gamma(n, k, alpha))
                     tried[k] = found.outcome.kl
                 except Infeasible:
                     tried[k] = np.inf
@@ -148,7 +147,7 @@ class _Solver:
                     return best
                 step //= 2
 
-    def _with(self, n: int, alpha: float, power: float, k: int, gamma: float) -> Steered:
+    def _with(self, n: int, alpha: float, power: float, gamma: float) -> Steered:
         request = self._request
         goal = Goal.of(
             gamma,
@@ -169,7 +168,7 @@ class _Solver:
             schedule=schedule,
             outcome=outcome,
             gamma=gamma,
-            critical_count=k,
+            critical_count=goal.critical_counts[-1],
             n_tokens=n,
             alpha=alpha,
         )

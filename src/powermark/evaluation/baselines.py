@@ -7,7 +7,6 @@ PMLR 235:53251), and from the repository of the paper's authors.
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 GAMMAS = tuple(np.round(np.arange(1, 10) / 10, 1).tolist())
-GRID = tuple(product(GAMMAS, (0.5, 1.0, 2.0, 5.0, 10.0)))  # gamma, delta: the authors' search
-THRESHOLDS = tuple(product(GAMMAS, (0.5, 1.0, 2.0, 5.0, 10.0)))  # gamma, beta
 GAINS = GAMMAS  # increases of the green probability that DP is asked for
 HARD = 60.0  # a bias that leaves red tokens less than 1e-25
 _LARGEST = 15.0  # bias of the dual ascent
