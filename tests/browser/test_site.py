@@ -50,5 +50,6 @@ def test_every_picture_of_the_gallery_is_there(page: Page, site: str) -> None:
 
 def test_search_finds_a_page(page: Page, site: str) -> None:
     page.goto(f"{site}/index.html")
-    page.locator("input.md-search__input").fill("Clopper")
+    page.locator("input.md-search__input").click()
+    page.keyboard.type("Clopper", delay=50)
     expect(page.locator(".md-search-result__item").first).to_be_visible()
