@@ -38,7 +38,7 @@ def url(smollm2: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def test_texts_are_written_by_pointer(page: Page, url: str) -> None:
-    page.goto(f"{url}#/generate?prompt=planted&n_tokens=40&seed=3")
+    page.goto(f"{url}#/generate?prompt=planted&n_tokens=28&seed=3")
     expect(get(page, "prompt")).to_have_value("The city council met on Tuesday")
     get(page, "prompt").fill(PROMPT)
     get(page, "write").click()

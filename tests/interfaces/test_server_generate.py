@@ -158,3 +158,28 @@ def test_a_client_that_goes_away_stops_the_writing(model: LanguageModel, shelf: 
     asyncio.run(leave())
     assert time.monotonic() - start < 20
     assert threading.active_count() < 50
+
+
+def test_a_server_that_ends_stops_the_writing(
+    model: LanguageModel, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    from powermark.interfaces.server.schemas import GenerateAsked
+    from powermark.interfaces.server.writer import Writer
+
+    broken: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", broken.append)
+    mark: Mark = load_library(shelf, [model.tokenizer]).mark("s")
+    writer = Writer(model, Limits())
+    given = GenerateAsked.model_validate({"spec": "s", "prompt": "a", "n_tokens": 60})
+    before = set(threading.enumerate())
+
+    async def end() -> None:
+        await anext(writer.events(mark, given))
+
+    asyncio.run(end())  # and the loop is closed while the thread writes
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+    assert broken == []
+    assert not writer._lock.locked()

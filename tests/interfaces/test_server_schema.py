@@ -21,7 +21,7 @@ from powermark.interfaces.server.service import new_service
 from powermark.interfaces.server.telemetry import Log
 from tests.interfaces.server import make_ready, served
 
-EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "25"))
 
 
 @pytest.fixture(scope="module")

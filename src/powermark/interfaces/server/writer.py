@@ -49,7 +49,10 @@ class Writer:
         gone = threading.Event()
 
         def tell(event: Event | Refusal | None) -> None:
-            loop.call_soon_threadsafe(queue.put_nowait, event)
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, event)
+            except RuntimeError:  # the server has ended: nobody listens
+                gone.set()
 
         def work() -> None:
             try:
