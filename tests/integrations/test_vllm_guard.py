@@ -1,5 +1,7 @@
 """What vLLM does not ask a processor about: refused before it happens."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from threading import Event
@@ -112,6 +114,17 @@ def test_no_request_is_served_without_the_guard(
     monkeypatch.setattr(guard, "installed", Event())
     guard.install()  # merely installed: nothing of vLLM is touched
     assert not guard.installed.is_set()
+
+
+def test_the_guard_loads_nothing_heavy() -> None:
+    """vLLM's CPU workers look into everything that is loaded, and do not start beside Numba."""
+    program = "import sys, powermark.integrations.vllm_guard as g; g.install(); " \
+        "sys.exit(bool({'numba', 'scipy', 'numpy'} & sys.modules.keys()))"  # fmt: skip
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("POWERMARK_")}
+    assert (
+        subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode
+        == 0
+    )
 
 
 def test_beam_search_is_refused(guard: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 from powermark.errors import PowermarkError
-from powermark.integrations.serving import FIELD
+from powermark.integrations.settings import FIELD
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 _IN_FORMS = re.compile(rb'name="?(powermark\w*)')

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.integrations.batch import Batch, Text
-from powermark.integrations.serving import OFF, Mark, Marks
+from powermark.integrations.serving import Mark, Marks
+from powermark.integrations.settings import OFF
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import PROBE, WatermarkSpec, tokenizer_digest
 

@@ -24,15 +24,12 @@ from typing import Any, Self
 
 from powermark.calibration.schedule import Schedule
 from powermark.errors import FileProblem, InvalidInput, SpecMismatch
+from powermark.integrations.settings import CONFIG, FIELD, OFF, SETTINGS
 from powermark.watermark.embed import delta_scale, load_key_for, scheme_of
 from powermark.watermark.keys import HashKey, SecretKey, load_key, load_ring
 from powermark.watermark.scheme import Scheme
 from powermark.watermark.spec import WatermarkSpec, digest_of
 
-FIELD = "powermark"  # of a request
-OFF = "off"
-_CONFIG = "POWERMARK_CONFIG"
-_SETTINGS = {name: f"POWERMARK_{name.upper()}" for name in ("specs", "keys", "default", "opt_out")}
 _YES_NO = {"yes": True, "no": False, True: True, False: False, None: False}
 
 
@@ -133,16 +130,16 @@ class Marks:
     def from_environment(cls) -> Self | None:
         """Return the marks that the environment speaks of; None if it says nothing."""
         settings: dict[str, Any] = {}
-        if (path := os.environ.get(_CONFIG)) is not None:
+        if (path := os.environ.get(CONFIG)) is not None:
             settings = _read_config(Path(path))
-        given = {name: os.environ.get(variable) for name, variable in _SETTINGS.items()}
+        given = {name: os.environ.get(variable) for name, variable in SETTINGS.items()}
         settings |= {name: value for name, value in given.items() if value is not None}
         if not settings:
             return None
         if "specs" not in settings:
             raise InvalidInput(
                 f"the server's specs are not named, only {', '.join(sorted(settings))}.",
-                hint=f"set {_SETTINGS['specs']}, or specs in the file of {_CONFIG}.",
+                hint=f"set {SETTINGS['specs']}, or specs in the file of {CONFIG}.",
             )
         opt_out = settings.get("opt_out")
         if opt_out not in _YES_NO:
@@ -173,7 +170,7 @@ class Marks:
             if len(found) > 1:
                 raise InvalidInput(
                     f"there are {len(found)} specs: say which is the default, or {OFF}.",
-                    hint=f"set {_SETTINGS['default']} to one of {', '.join(found)}, {OFF}.",
+                    hint=f"set {SETTINGS['default']} to one of {', '.join(found)}, {OFF}.",
                 )
             default = next(iter(found))
         ring = None if keys is None else _ring(Path(keys))
@@ -207,10 +204,10 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise FileProblem(f"cannot read {str(path)!r}: {error.strerror}.") from None
     except ValueError:
         raise FileProblem(f"{str(path)!r} is not TOML.") from None
-    if unknown := found.keys() - _SETTINGS.keys():
+    if unknown := found.keys() - SETTINGS.keys():
         raise FileProblem(
             f"{str(path)!r} has unknown settings: {', '.join(sorted(unknown))}.",
-            hint=f"settings are {', '.join(_SETTINGS)}.",
+            hint=f"settings are {', '.join(SETTINGS)}.",
         )
     for name, value in found.items():
         if not isinstance(value, str | bool) or (name != "opt_out" and value in (True, False)):

@@ -31,7 +31,8 @@ from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotPr
 from powermark.errors import EngineProblem, InvalidInput
 from powermark.integrations import vllm_guard
 from powermark.integrations.batch import Batch, Text, refuse_placeholders
-from powermark.integrations.serving import FIELD, Mark, Marks
+from powermark.integrations.serving import Mark, Marks
+from powermark.integrations.settings import FIELD
 from powermark.integrations.torch import add_bias
 from powermark.watermark.tracker import Counts
 

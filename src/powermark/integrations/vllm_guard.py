@@ -8,7 +8,8 @@ vLLM calls :func:`install` in its processes before anything else (entry point gr
   that it does not know.
 
 Both are wrapped around vLLM's own functions, which offer no place for them. Where vLLM has no such
-function any more it does not start. The processor refuses all requests if this was not called.
+function any more it does not start. The processor refuses all requests if this was not called. The
+gate is imported late: nothing heavy may be loaded before vLLM's workers run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from threading import Event
 from typing import Any
 
 from powermark.errors import EngineProblem, InvalidInput
-from powermark.integrations.serving import FIELD, Marks
+from powermark.integrations.settings import FIELD, told
 
 installed = Event()
 _APP = "vllm.entrypoints.launchers.app"  # has taken the function by name, where it is loaded
@@ -28,7 +29,7 @@ _APP = "vllm.entrypoints.launchers.app"  # has taken the function by name, where
 
 def install() -> None:
     """Guard this process; vLLM calls this."""
-    if installed.is_set() or Marks.from_environment() is None:
+    if installed.is_set() or not told():
         return
     from vllm.entrypoints.serve.middleware import register
     from vllm.v1.engine.input_processor import InputProcessor
