@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +74,8 @@ def serving(folder: Path, name: str) -> Iterator[Server]:
             time.sleep(0.1)
         yield Server(said.split()[1], process, log)
     finally:
-        process.terminate()
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
         process.wait()
 
 
@@ -215,6 +216,11 @@ def _promise(kept: bool, otherwise: str) -> None:
         _broken.append(otherwise)
 
 
+def _show(rows: dict[str, str]) -> None:
+    for name, value in rows.items():
+        print(f"| {name} | {value} |", flush=True)
+
+
 def main() -> None:
     """Print what was measured; fail where a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -225,13 +231,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         bodies = prepare(folder)
+        print("| texts of 50 to 2,000 tokens | |\n|---|---|")
         with serving(folder, "load.log") as server:
-            rows = bear(server, bodies, given.clients, given.seconds)
-            rows |= last(server, bodies, given.clients, given.requests)
-        rows |= stop(folder, bodies, given.clients, min(5.0, given.seconds))
-    print("| texts of 50 to 2,000 tokens | |\n|---|---|")
-    for name, value in rows.items():
-        print(f"| {name} | {value} |")
+            _show(bear(server, bodies, given.clients, given.seconds))
+            _show(last(server, bodies, given.clients, given.requests))
+        _show(stop(folder, bodies, given.clients, min(5.0, given.seconds)))
     if _broken:
         sys.exit("; ".join(_broken))
 
