@@ -210,3 +210,12 @@ def test_what_could_not_be_reached_is_tried_again(
         assert (first["marks"][0]["documents"], first["files_not_read"]) == (12, 1)
     assert scan(found, world.recipe(), output, workers=1) == whole
     assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("place", ["memory://broken", "folder"])
+def test_what_breaks_the_writing_of_a_file_is_said_as_it_is(place: str, tmp_path: Path) -> None:
+    output = Output(place if "://" in place else str(tmp_path))
+    with pytest.raises(FileProblem, match=r"^a part is gone\.$"), output.writing("calls.jsonl"):
+        raise FileProblem("a part is gone.")
+    assert not list(output.tables())
+    assert not list(tmp_path.iterdir())
