@@ -48,6 +48,7 @@ def ask(pieces: list[bytes], *, method: str = "POST", kind: str = "http") -> tup
         {"messages": [{"content": '{"powermark": "a"}'}]},
         {"inner": ["powermark"]},
         ["powermark"],
+        {"prompt": "about something else"},
     ],
 )
 def test_other_bodies_pass_as_they_are(body: Any) -> None:

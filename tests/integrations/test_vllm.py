@@ -206,6 +206,7 @@ def test_servers_without_a_mark(monkeypatch: pytest.MonkeyPatch, adapter: Any) -
     processor = v1(adapter)  # merely installed: other people's servers run on
     update(processor, [(0, Params(), [6], [])])
     assert not rows(processor, 1).any()
+    adapter.Watermark.validate_params(Params())
     with pytest.raises(InvalidInput, match="no mark named 'one'"):
         adapter.Watermark.validate_params(asks("one"))
     with pytest.raises(InvalidInput, match="told to mark, but not with what"):
