@@ -8,15 +8,17 @@ from scipy import special, stats
 from powermark.calibration.authors import published_pair
 from powermark.calibration.signal import PlugIn
 from powermark.errors import InvalidInput
+from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.figures.inflation import inflations
 from powermark.evaluation.figures.pareto import STYLES, draw_gamma_zero, draw_pareto, points
 from powermark.evaluation.figures.qq import draw_quantiles, quantiles
 from powermark.evaluation.figures.quality import draw_quality
 from powermark.evaluation.reproduction.attacked import held, survivors
-from powermark.evaluation.reproduction.cells import _plan
+from powermark.evaluation.reproduction.cells import _plan, planned
 from powermark.evaluation.reproduction.claims import Claim, claims
 from powermark.evaluation.reproduction.contest import best_of_each, finalists, outcome
 from powermark.evaluation.reproduction.fits import frontier, logistic, straight, through_origin
+from powermark.evaluation.reproduction.likeness import regressions
 from powermark.evaluation.reproduction.page import reproduction_page
 from powermark.evaluation.reproduction.scales import ALPHA, N_TOKENS, SCALES, scale_named
 from powermark.evaluation.reproduction.study import Study
@@ -92,6 +94,16 @@ def test_texts_that_are_too_short_say_nothing() -> None:
 
 def test_a_power_that_no_plan_has_gives_no_cell() -> None:
     assert _plan("exact", 0.95, PlugIn(), removal=0.999) == {}
+    lab = cast(Lab, SimpleNamespace(remembered=lambda _, make: make()))
+    assert list(planned(lab, "c4", "exact", 4, 0.95, PlugIn(), removal=0.999)) == []
+    (cell,) = planned(lab, "c4", "exact", 4, 0.95, PlugIn())
+    assert (cell.rule, cell.target, cell.texts) == ("constant", 0.95, 4)
+
+
+def test_two_cells_make_no_line() -> None:
+    scores = dict.fromkeys(("bleu", "rouge_l", "bert_score"), 0.5)
+    rows = [{"kl": kl, **scores} for kl in (0.1, 0.2, np.nan)]
+    assert regressions(rows) == []
 
 
 def test_quantiles_of_what_is_normal_are_normal() -> None:

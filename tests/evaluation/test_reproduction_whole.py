@@ -4,11 +4,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+from powermark.errors import InvalidInput
+from powermark.evaluation.experiments.lab import Lab, in_turn
 from powermark.evaluation.reproduction.targets import BY_FORMULA, BY_STUDY
 from powermark.interfaces.cli import app
+from powermark.interfaces.cli.reproduce import Place, _lab
 
 
 def test_everything_at_the_smallest_scale(tmp_path: Path, writer_folder: Path) -> None:
@@ -35,3 +39,14 @@ def test_everything_at_the_smallest_scale(tmp_path: Path, writer_folder: Path) -
     assert (tmp_path / "table-cells.csv").read_bytes() == (
         tmp_path / "out" / "table-cells.csv"
     ).read_bytes()
+
+
+def test_who_writes(tmp_path: Path, writer_folder: Path) -> None:
+    def lab(engine: str) -> Lab:
+        place = Place(tmp_path, tmp_path / "work", str(writer_folder), engine, 2, None)
+        return _lab(place)
+
+    assert lab("local").spread is in_turn
+    assert lab("ray").spread is not in_turn  # no cluster before there is work
+    with pytest.raises(InvalidInput, match="--engine must be local or ray; got 'slurm'"):
+        lab("slurm")

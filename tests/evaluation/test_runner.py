@@ -12,7 +12,8 @@ import pytest
 from powermark.errors import MissingExtra
 from powermark.evaluation.experiments import lab as lab_module
 from powermark.evaluation.experiments.lab import Lab
-from powermark.evaluation.ray_lab import over_ray
+from powermark.evaluation.ray_lab import Writer, over_ray
+from powermark.evaluation.records import parquet
 from powermark.evaluation.runner import Cell, run, with_colours
 from powermark.evaluation.writing import Sampling
 from powermark.models import LanguageModel, load_model
@@ -181,6 +182,17 @@ def test_workers_of_a_cluster_write_the_same_and_may_be_lost(
         assert mine == theirs
     assert len(run(lab, CELLS, sampling, batch=2)) == len(want)  # read, without a cluster
     assert lost.exists()
+
+
+def test_a_worker_does_what_it_is_asked(writer: LanguageModel, data: Path) -> None:
+    worker = Writer(lambda: lab_of(writer, data, data / "work"))
+    assert worker.write(lambda lab, text: (lab.model.name, text), ("a",)) == (writer.name, "a")
+
+
+def test_records_as_parquet_need_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match="Parquet needs pyarrow"):
+        parquet([])
 
 
 def test_clusters_need_ray(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,7 +191,7 @@ def test_reproduce(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (("plan", "--method", "magic", *BASE), "method must be one of"),
         (("plan", *BASE, "--power", ".9", "--signal", "mixture", "--mixture", "1,2"),
          "--mixture must be WEIGHT"),
-        (("plan", *BASE, "--power", ".9", "--signal", "mixture"), "got ''"),
+        (("plan", *BASE, "--power", ".9", "--signal", "mixture"), "--mixture must be WEIGHT"),
         (("plan", *BASE, "--power", ".9", "--signal", "dirichlet"), "needs --vocab-size"),
         (("plan", *BASE, "--power", ".9", "--signal", "loud"), "--signal must be plug-in"),
         (("plan", *BASE, "--power", ".9", "--vocab-size", "50"), "need --signal dirichlet"),

@@ -46,19 +46,16 @@ def over_ray(
         waiting = list(batches)
         if not waiting:
             return
-        joined = ray.is_initialized()
-        if not joined:
-            started: dict[str, Any] = (
-                {} if address else {"num_cpus": workers, "include_dashboard": False}
-            )
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **started)
+        started: dict[str, Any] = (
+            {} if address else {"num_cpus": workers, "include_dashboard": False}
+        )
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **started)
         try:
             cores = workers or int(ray.cluster_resources().get("CPU", 1))
             actor: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Writer)
             pool = ActorPool([actor.remote(make_lab) for _ in range(min(cores, len(waiting)))])
             yield from pool.map(lambda one, batch: one.write.remote(work, batch), waiting)
         finally:
-            if not joined:
-                ray.shutdown()
+            ray.shutdown()
 
     return spread
