@@ -23,6 +23,12 @@ def test_short_text_all_green() -> None:
     assert found.tokens_needed == {"0.5": 50, "0.8": 50, "0.95": 50, "0.99": 80}
 
 
+@pytest.mark.parametrize("steer", [False, True])
+def test_a_context_width_is_kept_where_no_edits_are_planned_for(steer: bool) -> None:
+    found = plan(n_tokens=30, alpha=0.05, power=0.9, gamma=0.5, context_width=4, steer=steer)
+    assert found.context_width == 4
+
+
 def test_strict_level() -> None:
     found = plan(n_tokens=200, alpha=1e-5, power=0.95)
     assert (found.critical_count, round(found.kl, 4), round(found.gamma, 3)) == (200, 0.0559, 0.944)
