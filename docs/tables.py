@@ -135,3 +135,47 @@ def lengths(path: str) -> None:
             row["checkpoint"] or "-", row["text"], f"{float(row['counted']):.0f}",
             f"{float(row['power']):.3f}", _interval(row, "tpr"),
         ])  # fmt: skip
+
+
+def forging(path: str) -> None:
+    """Forged texts that are found, by how much marked text was collected for them."""
+    rows = _rows(path)
+    amounts = list(dict.fromkeys(int(row["collected"]) for row in rows))
+    _head(["gamma", "delta", "h", *(f"{amount:,}" for amount in amounts)])
+    for first in rows[:: len(amounts)]:
+        mark = [first[name] for name in ("gamma", "delta", "context_width")]
+        mine = [r for r in rows if [r[n] for n in ("gamma", "delta", "context_width")] == mark]
+        _line([*mark, *(_levels(row) for row in mine)])
+
+
+def washing(path: str) -> None:
+    """Marked texts that are still found after edits, by what the editor knows."""
+    rows = _rows(path)
+    edited = list(dict.fromkeys((r["knows"], r["edits"]) for r in rows if r["edits"] != "0"))
+    _head(["gamma", "h", "untouched", *(f"{knows}, {edits}" for knows, edits in edited)])
+    for start in range(0, len(rows), 1 + len(edited)):
+        mine = rows[start : start + 1 + len(edited)]
+        _line([mine[0]["gamma"], mine[0]["context_width"],
+               *(f"{float(row['found_0.001']):.2f}" for row in mine)])  # fmt: skip
+
+
+def asking(path: str) -> None:
+    """Queries until a text is accepted, by what the server answers."""
+    rows = _rows(path)
+    kinds = list(dict.fromkeys(row["answers"] for row in rows))
+    _head(["gamma", "h", "alpha", *kinds])
+    for start in range(0, len(rows), len(kinds)):
+        mine = rows[start : start + len(kinds)]
+        _line([mine[0]["gamma"], mine[0]["context_width"], mine[0]["alpha"],
+               *(_queries(row) for row in mine)])  # fmt: skip
+
+
+def _levels(row: Row) -> str:
+    return f"{float(row['found_0.01']):.2f} / {float(row['found_0.001']):.2f}"
+
+
+def _queries(row: Row) -> str:
+    middle, low, high = (float(row[f"queries{part}"]) for part in ("", "_low", "_high"))
+    spread = "" if low == high else f" ({low:,.0f} to {high:,.0f})"
+    failed = "" if row["accepted"] == "1" else f"; {float(row['accepted']):.0%} accepted"
+    return f"{middle:,.0f}{spread}{failed}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -50,13 +51,11 @@ def collected_and_washed(
 
 def asked(language: Language, runs: int, seed: int) -> list[Row]:
     """Return what the server's answers are worth."""
-    rng = np.random.default_rng([seed, 1])
     rows: list[Row] = []
-    for gamma in GAMMAS:
-        for h in WIDTHS:
-            for alpha in ALPHAS:
-                rows += asking(language, gamma, alpha, h, runs, rng)
-                print(f"gamma {gamma:g}, alpha {alpha:g}, h {h}: asked", flush=True)
+    for part, (gamma, h, alpha) in enumerate(product(GAMMAS, WIDTHS, ALPHAS), 1):
+        rng = np.random.default_rng([seed, part])
+        rows += asking(language, gamma, alpha, h, runs, rng)
+        print(f"gamma {gamma:g}, h {h}, alpha {alpha:g}: asked", flush=True)
     return rows
 
 
@@ -67,7 +66,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/figures"))
     parser.add_argument("--amounts", type=int, nargs="+", default=AMOUNTS, help="marked tokens")
     parser.add_argument("--texts", type=int, default=100, help="of 200 tokens, for each row")
-    parser.add_argument("--runs", type=int, default=10, help="of each attack on the server")
+    parser.add_argument("--runs", type=int, default=5, help="of each attack on the server")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     language = read_language(given.data, load_tokenizer())
