@@ -133,7 +133,7 @@ class Service:
         found, scores = self._inspect(detector, asked)
         self._count(asked.spec, [found])
         if not asked.tokens:
-            return _told(found, asked.source, client)
+            return told(found, asked.source, client)
         return answer(found, asked.source) | inspection(
             found, scores, self._pieces(detector, scores, asked)
         )
@@ -164,7 +164,7 @@ class Service:
         for (place, *_), one in zip(read, found, strict=True):
             source = asked.texts[place].source
             results[place] = (
-                _told(one, source, client) if isinstance(one, Detection) else _failure(source, one)
+                told(one, source, client) if isinstance(one, Detection) else _failure(source, one)
             )
         return {"results": results}
 
@@ -239,7 +239,7 @@ def _edits(asked: schemas.SignalAsked) -> dict[str, Any]:
     return {name: getattr(asked, name) for name in names}
 
 
-def _told(found: Detection, source: str, client: Client) -> dict[str, Any]:
+def told(found: Detection, source: str, client: Client) -> dict[str, Any]:
     """Return all of a detection, or the little that the scope ``detect`` is told."""
     if client.inspects:
         return answer(found, source)
