@@ -7,16 +7,14 @@ output must be in places that every worker sees, and so must the key files: no k
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from powermark.corpus.local import parts, write
 from powermark.corpus.output import Output
 from powermark.corpus.recipe import Recipe
 from powermark.corpus.sources import Source
-from powermark.errors import MissingExtra
+from powermark.integrations.cluster import cluster, need
 
 Portions = Sequence[Sequence[Source]]
 
@@ -45,29 +43,13 @@ def scan_ray(
     portions: Portions, recipe: Recipe, output: Output, *, workers: int | None, address: str | None
 ) -> None:
     """Spread the portions over the workers of a cluster, by default one of this machine's cores."""
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise MissingExtra(
-            "the ray engine needs ray, which is not installed.", hint="pip install 'powermark[ray]'"
-        ) from None
-    joined = ray.is_initialized()
-    if not joined:
-        started: dict[str, Any] = (
-            {} if address else {"num_cpus": workers, "include_dashboard": False}
-        )
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **started)
-    try:
-        cores = workers or int(ray.cluster_resources().get("CPU", 1))
+    data = need("ray.data")
+    with cluster(workers, address) as cores:
         numbers = [{"number": number} for number in range(len(portions))]
-        work = ray.data.from_items(numbers, override_num_blocks=len(numbers)).map(
+        work = data.from_items(numbers, override_num_blocks=len(numbers)).map(
             PortionScanner,
             fn_constructor_args=(portions, recipe, output),
             concurrency=min(cores, len(portions)),
             num_cpus=1,
         )
         work.materialize()
-    finally:
-        if not joined:
-            ray.shutdown()

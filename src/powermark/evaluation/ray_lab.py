@@ -5,12 +5,11 @@ A batch's random numbers follow from its place in the run, so it does not matter
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from powermark.errors import MissingExtra
 from powermark.evaluation.experiments.lab import Lab, Spread
+from powermark.integrations.cluster import cluster, need
 
 
 class Writer:
@@ -32,13 +31,7 @@ def over_ray(
     Files must be where every worker sees them. A worker that is lost is made again, and so is the
     batch that it had.
     """
-    try:
-        import ray
-        from ray.util import ActorPool
-    except ImportError:
-        raise MissingExtra(
-            "the ray engine needs ray, which is not installed.", hint="pip install 'powermark[ray]'"
-        ) from None
+    ray = need()
 
     def spread(
         _: Lab, work: Callable[..., Any], batches: Iterable[tuple[Any, ...]]
@@ -46,16 +39,10 @@ def over_ray(
         waiting = list(batches)
         if not waiting:
             return
-        started: dict[str, Any] = (
-            {} if address else {"num_cpus": workers, "include_dashboard": False}
-        )
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **started)
-        try:
-            cores = workers or int(ray.cluster_resources().get("CPU", 1))
-            actor: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Writer)
-            pool = ActorPool([actor.remote(make_lab) for _ in range(min(cores, len(waiting)))])
+        with cluster(workers, address) as cores:
+            actor = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=-1)(Writer)
+            actors = [actor.remote(make_lab) for _ in range(min(cores, len(waiting)))]
+            pool = need("ray.util").ActorPool(actors)
             yield from pool.map(lambda one, batch: one.write.remote(work, batch), waiting)
-        finally:
-            ray.shutdown()
 
     return spread

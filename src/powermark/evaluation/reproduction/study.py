@@ -63,18 +63,15 @@ class Study:
     def final(self) -> Texts:
         """The cheapest cells of every method, on prompts that nothing was chosen on."""
         found: Texts = []
+        searched = (self.rows, held(self._attacked(self.compared), self.rows))
         for corpus in self.corpora:
-            rows, after = ([r for r in some if r["corpus"] == corpus] for some in self._searched)
+            rows, after = ([r for r in some if r["corpus"] == corpus] for some in searched)
             chosen = finalists(rows, after)
             cells = [c for c, _ in self.compared if c.corpus == corpus and c.name in chosen]
             unmarked = Cell(corpus=corpus, method="unmarked", texts=self.scale.final)
             anew = [unmarked, *(replace(cell, texts=self.scale.final) for cell in cells)]
             found += self._run(anew, first_prompt=self.scale.final_from)
         return found
-
-    @property
-    def _searched(self) -> tuple[list[Row], list[Row]]:
-        return self.rows, held(self._attacked(self.compared), self.rows)
 
     @cached_property
     def cooler(self) -> Texts:
