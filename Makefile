@@ -4,9 +4,11 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test check bench chromium browser pictures fuzz docs site clean release-check test-vllm test-llama-cpp test-sglang
+.PHONY: demo test check bench prove chromium browser pictures fuzz docs site clean release-check test-vllm test-llama-cpp test-sglang
 PAGES := README.md docs/cli.md docs/profiles.md docs/steering.md docs/gallery.md docs/reference/rest.md docs/threat-model.md
 export NO_MKDOCS_2_WARNING := 1
+DATA ?= data
+PROVE ?= --data $(DATA) --work work/proof
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -32,6 +34,9 @@ bench: $(READY)  ## speeds that are promised
 	@status=0; for part in plan profile embed detect scan; do \
 	  python -m benchmarks.$$part || status=1; \
 	done; exit $$status
+
+prove: $(READY)  ## what CI has no time for: size, promise, faults, fuzz; goes on where it stopped
+	python -m proof $(PROVE)
 
 chromium:  ## Debian's Chromium, which tests of the page run in
 	command -v chromium || { apt-get update && apt-get install --yes chromium; }

@@ -1,6 +1,5 @@
 """WinMax and WinMax-C, against every window one by one, and their null against theirs."""
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -149,9 +148,13 @@ def test_the_null_is_kept_and_mended(cache: Path) -> None:
     file = next(cache.iterdir())
     windows._null.cache_clear()
     np.testing.assert_array_equal(WindowTest("winmax", 30, 0.5, draws=999).null, first)
-    unsorted = io.BytesIO()
-    np.save(unsorted, first[::-1])
-    for broken in (b"", b"garbage", file.read_bytes()[:-8], unsorted.getvalue()):
+    other = WindowTest("winmax", 31, 0.5, draws=999).null
+    another = next(path for path in cache.iterdir() if path != file)
+    assert other.size == first.size
+    whole = file.read_bytes()
+    zeroed = whole[:16] + bytes(len(whole) - 16)  # would make every text look marked
+    turned = whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]
+    for broken in (b"", b"garbage", whole[:-8], zeroed, turned, another.read_bytes()):
         file.write_bytes(broken)
         windows._null.cache_clear()
         np.testing.assert_array_equal(WindowTest("winmax", 30, 0.5, draws=999).null, first)

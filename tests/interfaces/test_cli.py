@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import subprocess
@@ -43,6 +44,27 @@ def test_plan_prints_what_python_returns(run: Run) -> None:
     want = plan(n_tokens=50, alpha=0.05, power=0.95)
     assert json.loads(out) == json.loads(json.dumps(want.to_dict()))
     assert run("plan", *BASE, "--power", "0.95")[1] == f"{want}\n"
+
+
+@pytest.mark.parametrize(("number", "kind"), [(28, SystemExit), (5, OSError)])
+def test_a_full_disk_behind_stdout(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    kind: type[BaseException],
+) -> None:
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(number, os.strerror(number))
+
+    turned: list[int] = []
+    with monkeypatch.context() as patch:  # pytest itself needs them back at once
+        patch.setattr("sys.stdout", Full())
+        patch.setattr("os.dup2", lambda old, new: (os.close(old), turned.append(new)))
+        with pytest.raises(kind):
+            main(["--version"])
+    said = "powermark: cannot write the result: No space left on device.\n"
+    assert (capsys.readouterr().err, turned) == ((said, [1]) if number == 28 else ("", []))
 
 
 def test_version(run: Run) -> None:

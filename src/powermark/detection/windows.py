@@ -12,9 +12,9 @@ texts, are served by a union bound over exact binomial tails.
 from __future__ import annotations
 
 import contextlib
-import io
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from hashlib import blake2b
 from typing import Literal, get_args
 
 import numpy as np
@@ -35,7 +35,8 @@ ENOUGH = 20  # null draws beyond a threshold that make its size trustworthy
 LONGEST = 5_000  # tokens up to which the null is simulated
 _DOUBT = 1e-3  # probability that a simulated null is more lenient than it says
 _BATCH = 4_000_000  # colours drawn at a time
-_VERSION = 1  # of the cached tables
+_VERSION = 2  # of the cached tables
+_SEAL = 16  # bytes of the digest that a cached table begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +258,11 @@ def _batches(draws: int, n: int) -> list[int]:
 @lru_cache(maxsize=64)
 def _null(test: WindowTest) -> Array:
     name = f"{test.kind}-{test.n_tokens}-{test.gamma.hex()}-{test.smallest}-{test.largest}"
-    path = cache_folder() / "null" / f"{name}-{test.draws}-{test.seed}-{_VERSION}.npy"
-    with contextlib.suppress(OSError, ValueError, EOFError):
-        kept = np.load(path, allow_pickle=False)
-        if kept.dtype == np.float64 and kept.shape == (test.draws,) and np.all(np.diff(kept) >= 0):
-            return np.asarray(kept)
+    path = cache_folder() / "null" / f"{name}-{test.draws}-{test.seed}-{_VERSION}"
+    with contextlib.suppress(OSError):
+        kept = path.read_bytes()
+        if kept[:_SEAL] == _seal(path.name, kept[_SEAL:]):
+            return np.frombuffer(kept[_SEAL:], "<f8")
     rng = np.random.default_rng([test.seed, test.n_tokens, test.kind == "winmax"])
     assert test.draws is not None
     found = np.sort(
@@ -272,9 +273,14 @@ def _null(test: WindowTest) -> Array:
             ]
         )
     )
-    content = io.BytesIO()
-    np.save(content, found, allow_pickle=False)
+    content = found.astype("<f8").tobytes()
     with contextlib.suppress(OSError, FileProblem):  # a cache that cannot be written is no harm
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, content.getvalue())
+        write_file(path, _seal(path.name, content) + content)
     return found
+
+
+def _seal(name: str, content: bytes) -> bytes:
+    """Return a table's digest: a damaged one, or another's, would accuse the innocent."""
+    whole = name.encode() + content
+    return blake2b(whole, digest_size=_SEAL, person=b"pm-null").digest()

@@ -139,6 +139,7 @@ def verify(
     *,
     profile: Profile | None = None,
     seed: int = 0,
+    joint_level: float = JOINT_LEVEL,
 ) -> Verification:
     """Compare a promise with texts that were written with the mark and without.
 
@@ -151,6 +152,8 @@ def verify(
         To say what it foretells beside the promise, where that is not from it.
     seed
         Of the edits, where the promise is about edited text.
+    joint_level
+        Of all intervals together; nearer to 1 where many promises are compared.
     """
     n, edits = promise.n_tokens, _edits(promise)
     recorded = all("kl" in record for record in marked)
@@ -159,7 +162,7 @@ def verify(
         for name in (_NAMES if edits.edit_rate or edits.removal else _NAMES[:-1])
         if (recorded or name != "kl") and (unmarked or name != "size")
     )
-    level = 1.0 - (1.0 - JOINT_LEVEL) / len(names)
+    level = 1.0 - (1.0 - joint_level) / len(names)
     scheme = scheme_of(spec, key)
     measured = _measured(scheme, promise, edits, marked, unmarked, level, seed)
     if spec.steering is not None or not recorded:

@@ -5,6 +5,8 @@ Exit codes: 0 success, 2 wrong or impossible input, 1 a broken promise or anythi
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from typing import Annotated
 
@@ -79,9 +81,18 @@ def main(arguments: list[str] | None = None) -> None:
         # a terminal that lacks a character shows its code
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
-        app(arguments)
+        try:
+            app(arguments)
+        finally:
+            sys.stdout.flush()
     except PowermarkError as error:
         print(f"powermark: {error}", file=sys.stderr)
         if error.hint is not None:
             print(f"  hint: {error.hint}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is not tried again at the end
+        print(f"powermark: cannot write the result: {error.strerror}.", file=sys.stderr)
         sys.exit(2)

@@ -1,0 +1,113 @@
+"""(b) Promise: plans made with a profile of a real model, each verified on texts of its own.
+
+Every plan's checks together raise a false alarm in at most .01 over the number of plans of honest
+cases, so all plans together in at most 1 %.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from powermark.calibration.plan import plan
+from powermark.evaluation.experiments.lab import Lab
+from powermark.evaluation.promise import enough, promise_of
+from powermark.evaluation.verify import verify
+from powermark.evaluation.writing import Sampling
+from powermark.files import make_folder
+from powermark.models import load_model
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.spec import WatermarkSpec
+from proof.ledger import Entry, Ledger, Piece
+from proof.scale import FALSE_ALARM, Scale
+
+CORPUS, POWER, BATCH = "c4", 0.95, 100
+PLANS = [
+    {"n_tokens": n, "alpha": alpha, "edit_rate": rate, "steer": False, "temperature": 1.0}
+    for n, alpha, rate in product((50, 100), (0.05, 0.01), (0.0, 0.1))
+] + [
+    {"n_tokens": 50, "alpha": 0.05, "edit_rate": 0.0, "steer": True, "temperature": 1.0},
+    {"n_tokens": 50, "alpha": 0.05, "edit_rate": 0.0, "steer": False, "temperature": 0.7},
+]
+_KEY = bytes(range(100, 132))  # no secret: the same texts every time
+
+
+def prove(ledger: Ledger, scale: Scale, data: Path, work: Path, model: str) -> list[Entry]:
+    """Do the part."""
+    plans = PLANS[: scale.plans]
+    shared = {
+        "data": str(data),
+        "work": str(make_folder(work / "promise")),
+        "model": model,
+        "texts": scale.promised_texts,
+        "profiled": scale.profiled,
+        "joint_level": 1.0 - FALSE_ALARM / len(plans),
+    }
+    pieces = [Piece(name_of(asked), verified, {**asked, **shared}) for asked in plans]
+    return ledger.run("promise", pieces)
+
+
+def name_of(asked: dict[str, Any]) -> str:
+    """Return a plan's name."""
+    kind = "steered" if asked["steer"] else "constant"
+    parts = (asked["n_tokens"], asked["alpha"], asked["edit_rate"], asked["temperature"])
+    return "-".join(["n{}-a{:g}-e{:g}-t{:g}".format(*parts), kind])
+
+
+def verified(
+    *,
+    data: str,
+    work: str,
+    model: str,
+    n_tokens: int,
+    alpha: float,
+    edit_rate: float,
+    steer: bool,
+    temperature: float,
+    texts: int,
+    profiled: int,
+    joint_level: float,
+) -> dict[str, Any]:
+    """Plan with a profile, let the model write, and verify; texts are kept batch by batch."""
+    lab = Lab(_model(model), Path(data), Path(work), SecretKey(_KEY))
+    recorded = Sampling(n_tokens=n_tokens, temperature=temperature)
+    profile = lab.profile(lab.prompts(CORPUS, 0, profiled), recorded)
+    design = plan(
+        n_tokens=n_tokens,
+        alpha=alpha,
+        power=POWER,
+        edit_rate=edit_rate or None,
+        signal=profile,
+        steer=steer,
+    )
+    spec = WatermarkSpec.from_plan(
+        design, vocab_size=lab.model.vocab_size, tokenizer_digest=lab.model.tokenizer_digest
+    )
+    fresh = lab.prompts(CORPUS, profiled, texts)
+    sampling = Sampling(n_tokens=enough(n_tokens), temperature=temperature)
+    unmarked = lab.texts(fresh, sampling, batch=BATCH)
+    marked = lab.texts(
+        fresh,
+        sampling,
+        gamma=design.gamma,
+        deltas=None if steer else design.delta,
+        steering=spec.steering,
+        batch=BATCH,
+    )
+    found = verify(
+        spec,
+        lab.key,
+        promise_of(spec),
+        marked,
+        unmarked,
+        profile=profile,
+        joint_level=joint_level,
+    )
+    return found.to_dict()
+
+
+@lru_cache(maxsize=1)
+def _model(name: str) -> Any:
+    return load_model(name)

@@ -1,0 +1,77 @@
+"""The size part: its shortcuts give a detector's verdicts, and its alarm can ring."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from powermark.detection.detection import Detector
+from powermark.detection.scoring import score_flat
+from powermark.models.tokenizer import FileTokenizer
+from powermark.watermark.embed import scheme_of
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.spec import WatermarkSpec
+from proof import size
+from proof.ledger import Ledger
+from proof.scale import ALPHAS, SCALES
+from proof.shop import Shop, words
+from tests.detection.marked import marked_ids
+
+SPEC = WatermarkSpec(gamma=0.5, delta=0.7, context_width=2, vocab_size=500)
+KEY = SecretKey(bytes(32))
+
+
+@pytest.mark.parametrize("detector", size.DETECTORS)
+def test_verdicts_are_a_detectors(detector: str) -> None:
+    rng, n = np.random.default_rng(0), 40
+    texts = np.array([marked_ids(SPEC, KEY, n + 40, rng) for _ in range(60)])
+    offsets = np.arange(0, texts.size + 1, texts.shape[1])
+    scores = score_flat(scheme_of(SPEC, KEY), texts.ravel(), offsets)
+    colours = size.first_colours(scores, n)
+    assert colours.shape == (60, n)
+    ends = [scores.positions(i)[n - 1] + 1 for i in range(60)]
+    ids = np.concatenate([text[:end] for text, end in zip(texts, ends, strict=True)])
+    cut = np.concatenate([[0], np.cumsum(ends)])
+    rate = size.planned_rate(SPEC)
+    wanted = [
+        int((Detector(SPEC, KEY, alpha=a, detector=detector).find(ids, cut).verdict == 0).sum())  # type: ignore[arg-type]
+        for a in ALPHAS
+    ]
+    assert size.rejections(colours, SPEC.gamma, rate)[detector] == wanted
+    assert wanted[0] > 0
+
+
+def test_the_alarm_rings_for_a_size_above_its_alpha_and_not_below() -> None:
+    """At 4,000 comparisons; of honest ones less than one in 10,000 runs of this test would fail."""
+    rng, limit = np.random.default_rng(1), np.log(4_000 / 0.01)
+    for alpha in ALPHAS:
+        honest = rng.binomial(4_000, alpha, 250) / 4_000
+        assert size.log_evidence(honest, alpha) < limit
+        wrong = rng.binomial(4_000, 1.5 * alpha, 250) / 4_000
+        assert size.log_evidence(wrong, alpha) > limit
+    keyed = rng.beta(0.05, 0.95, 250)  # keys that differ wildly, but are right on average
+    assert size.log_evidence(keyed, 0.05) < limit
+
+
+def test_every_cell_is_proved(tmp_path: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for name in size.DATASETS:
+        rows = rng.integers(2, 200, (6, 500)).tolist()
+        lines = [json.dumps({"text": words(row)}) for row in rows]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    tokenizer = FileTokenizer(shop.model / "tokenizer.json")
+    monkeypatch.setattr("powermark.models.load_tokenizer", lambda: tokenizer)
+    entries = size.prove(Ledger(tmp_path / "ledger"), SCALES["tiny"], tmp_path, 1)
+    rows = size.table(entries)
+    assert {row["scheme"] for row in rows} == {"pm1", *size.COMPAT_SCHEMES}
+    assert {row["source"] for row in rows} == {size.SIMULATED, *size.DATASETS}
+    assert {row["detector"] for row in rows} == set(size.DETECTORS)
+    assert all(row["holds"] for row in rows)
+    [one] = [
+        row
+        for row in rows
+        if (row["source"], row["scheme"], row["detector"]) == ("c4", "pm1", "count")
+        and (row["length"], row["alpha"]) == (400, 0.05)
+    ]
+    assert (one["keys"], one["texts"]) == (4, 16)
