@@ -146,6 +146,40 @@ def test_kill_and_resume(world: World, corpus: Path, tmp_path: Path) -> None:
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
 
 
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_what_is_damaged_is_named_and_made_anew(
+    world: World, corpus: Path, tmp_path: Path, form: str
+) -> None:
+    output = Output(str(tmp_path / "out"), form)
+    whole = run(world, corpus, output)
+    [rejects] = (tmp_path / "out").glob("rejects-*")
+    part = min((tmp_path / "out").glob("part-*"))
+    kept = part.read_bytes()
+    for broken in (b"\xff" * 9, kept[: len(kept) // 2], b""):
+        part.write_bytes(broken)  # another number of rows than in its name: scanned again
+        assert run(world, corpus, output) == whole
+        assert part.read_bytes() == kept
+    flipped = bytearray(kept)
+    flipped[_where_counts_are(part)] ^= 0x80
+    for file, damage in ((part, flipped), (rejects, b"\xff" * 9)):
+        kept = file.read_bytes()
+        file.write_bytes(damage)
+        with pytest.raises(FileProblem, match=f"{file.name} in .* is damaged"):
+            run(world, corpus, output)
+        file.write_bytes(kept)
+    assert run(world, corpus, output) == whole
+
+
+def _where_counts_are(part: Path) -> int:
+    """Return the place of a byte that the summary reads."""
+    if part.suffix == ".jsonl":
+        return 0
+    group = pq.read_metadata(part).row_group(0)
+    chunk = group.column(SCHEMA.names.index("p"))
+    return int(chunk.data_page_offset) + int(chunk.total_compressed_size) - 1
+
+
 def test_a_folder_by_its_address_is_a_folder(tmp_path: Path) -> None:
     """Written under another name first, as folders are; not as object stores."""
     assert Output(f"file://{tmp_path}/o/").place == f"{tmp_path}/o"

@@ -245,7 +245,9 @@ class Output:
             if self.form == "jsonl":
                 yield lambda table: _add_lines(stream, table)
                 return
-            with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+            with pq.ParquetWriter(
+                stream, schema, compression="zstd", write_page_checksum=True
+            ) as writer:
                 yield lambda table: writer.write_table(table) if table.num_rows else None
 
     def tables(self, columns: Sequence[str] = SCHEMA.names) -> Iterator[pa.Table]:
@@ -253,21 +255,40 @@ class Output:
         schema = pa.schema([SCHEMA.field(name) for name in columns])
         for name in self._parts().values():
             stream = io.BytesIO(self.read(name))
-            if self.form == "parquet":
-                yield pq.read_table(stream, columns=list(columns))
-            elif stream.getbuffer().nbytes:
-                options = pyarrow.json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior="ignore"
-                )
-                yield pyarrow.json.read_json(stream, parse_options=options).select(list(columns))
+            with self._damage_told(name):
+                if self.form == "parquet":
+                    table = pq.read_table(
+                        stream, columns=list(columns), page_checksum_verification=True
+                    )
+                elif stream.getbuffer().nbytes:
+                    options = pyarrow.json.ParseOptions(
+                        explicit_schema=schema, unexpected_field_behavior="ignore"
+                    )
+                    table = pyarrow.json.read_json(stream, parse_options=options)
+                else:
+                    continue
+                table = table.select(list(columns))
+            yield table
 
     def rejects(self) -> Iterator[Reject]:
         """Yield what was left out, in order."""
         for name in self._rejects():
             yield from self._rejects_of(name)
 
-    def _rejects_of(self, name: str) -> Iterator[Reject]:
-        return (Reject(**json.loads(line)) for line in self.read(name).splitlines())
+    def _rejects_of(self, name: str) -> list[Reject]:
+        with self._damage_told(name):
+            return [Reject(**json.loads(line)) for line in self.read(name).splitlines()]
+
+    @contextmanager
+    def _damage_told(self, name: str) -> Iterator[None]:
+        """Say which file is damaged, whatever its reader makes of it."""
+        try:
+            yield
+        except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, KeyError):
+            raise FileProblem(
+                f"{name} in {self.place!r} is damaged.",
+                hint="remove it and run the same command again: only its documents are scanned.",
+            ) from None
 
 
 def _number(name: str) -> tuple[str, str]:
