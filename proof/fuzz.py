@@ -14,7 +14,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given
 
 from powermark.errors import PowermarkError
-from proof.inputs import TARGETS
+from proof.faces import TARGETS
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import Scale
 from proof.shop import Shop

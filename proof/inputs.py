@@ -1,31 +1,23 @@
-"""What the fuzz draws, and what takes it: files, arguments, requests, token ids and texts."""
+"""What the fuzz draws, and what takes it: the files of users."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 from hypothesis import strategies as st
 
 from powermark.calibration.profile import Profile
 from powermark.calibration.profile_file import load_profile, profile_digest, save_profile
-from powermark.detection.detection import Detector
-from powermark.detection.evalue import StreamDetector
 from powermark.errors import PowermarkError
-from powermark.interfaces.cli import app, main
-from powermark.models.tokenizer import FileTokenizer
 from powermark.watermark.keys import HASH_PREFIX, PREFIX, load_hash_key, load_key
 from powermark.watermark.spec import WatermarkSpec
-from proof.shop import Shop, words
+from proof.shop import Shop
 
 Said = Callable[[str], object]
 
@@ -44,7 +36,7 @@ _numbers = st.one_of(
     st.integers(-(2**70), 2**70),
 )
 _scalars = st.one_of(st.none(), st.booleans(), _numbers, st.text(max_size=8))
-_json = st.recursive(
+any_json = st.recursive(
     _scalars,
     lambda inner: (
         st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
@@ -53,9 +45,9 @@ _json = st.recursive(
 )
 
 
-def _changed(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+def changed(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Draw an object with some fields other than they are, or missing."""
-    fields = st.dictionaries(st.sampled_from([*whole, "other"]), _json, max_size=3)
+    fields = st.dictionaries(st.sampled_from([*whole, "other"]), any_json, max_size=3)
     missing = st.sets(st.sampled_from(list(whole)), max_size=1)
     return st.builds(
         lambda new, gone: {k: v for k, v in {**whole, **new}.items() if k not in gone},
@@ -78,7 +70,7 @@ def _spliced(whole: bytes) -> st.SearchStrategy[bytes]:
 @contextlib.contextmanager
 def _spec(shop: Shop, place: Path) -> Iterator[Target]:
     whole = shop.spec.read_bytes()
-    objects = _changed(json.loads(whole)).map(lambda found: json.dumps(found).encode())
+    objects = changed(json.loads(whole)).map(lambda found: json.dumps(found).encode())
 
     def take(content: bytes, _: Said) -> bool:
         (place / "spec.json").write_bytes(content)
@@ -127,7 +119,7 @@ def _profile(shop: Shop, place: Path) -> Iterator[Target]:
         np.savez(content, **{**arrays, **told, name: np.zeros(shape, kind)})
         return content.getvalue()
 
-    about = _changed(json.loads(str(arrays["about"])))
+    about = changed(json.loads(str(arrays["about"])))
     near = st.builds(repacked, st.sampled_from([*arrays]), shapes, kinds, about)
 
     def take(content: bytes, _: Said) -> bool:
@@ -148,183 +140,8 @@ def _small_profile() -> Any:
     return found
 
 
-@contextlib.contextmanager
-def _cli(shop: Shop, place: Path) -> Iterator[Target]:
-    """Arguments: every command that needs no large model, with its own options and others'."""
-    shelf = shutil.copytree(shop.shelf, place / "shelf", dirs_exist_ok=True)  # may be overwritten
-    spec, key, model = str(shelf / shop.spec.name), str(shelf / shop.key.name), str(shop.model)
-    mark = ("--spec", spec, "--key", key)
-    values = st.one_of(
-        st.sampled_from(["50", ".05", ".5", "2", "0", "-1", "nan", "inf", "1e9", "", "-", "x"]),
-        st.sampled_from([spec, key, model, str(shop.data), "f", "."]),
-        st.sampled_from(["count", "winmax", "evalue", "exact", "paper", "pm1", "kl", "power"]),
-        st.text(max_size=6),
-    )
-    options = st.sampled_from(_options())
-    more = st.lists(st.tuples(options, values) | st.tuples(values) | st.tuples(options), max_size=6)
-    near = st.sampled_from([
-        ("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9"),
-        ("power", "--gamma", ".5", "--delta", "2", "--n-tokens", "50", "--alpha", ".05"),
-        ("curve", "--over", "power", "--points", "3", "--n-tokens", "50", "--alpha", ".05"),
-        ("detect", *mark, "--model", model),
-        ("detect", *mark, "--ids"),
-        ("audit", *mark, "--model", model),
-        ("greenlist", *mark),
-        ("scan", *mark, "--ids", "-o", "out"),
-        ("generate", *mark, "--model", model, "--n-tokens", "3"),
-        ("spec", "show", spec),
-        ("spec", "new"),
-        ("key", "fingerprint"),
-        ("key", "new"),
-        ("key", "import"),
-        ("serve", str(shelf), "--port", "0", "--tokenizer", model),
-        ("token", "tokens.txt"),
-    ])  # fmt: skip
-    commands = st.builds(lambda first, rest: [*first, *sum(rest, ())], near, more)
-
-    def take(arguments: list[str], said: Said) -> bool:
-        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
-        stdin = io.TextIOWrapper(io.BytesIO(words([5] * 60).encode()))
-        code: Any = 0
-        with (
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(out),
-            patch("sys.stdin", stdin),
-        ):
-            try:
-                main([argument.replace("\0", "") for argument in arguments])  # no shell can pass it
-            except SystemExit as end:
-                code = end.code
-        out.flush()
-        said(out.buffer.getvalue().decode())  # type: ignore[attr-defined]
-        assert code in (0, 1, 2), f"exit code {code}"
-        return bool(code == 0)
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.chdir(place))
-        stack.enter_context(patch.dict(os.environ, shop.environment()))
-        stack.enter_context(patch("huggingface_hub.constants.HF_HUB_OFFLINE", True))
-        serving = "powermark.interfaces.server.run.run"
-        stack.enter_context(patch(serving, lambda _, listener: listener.close()))
-        stack.enter_context(patch("webbrowser.open"))
-        yield Target(commands | st.lists(values, max_size=6), take)
-
-
-def _options() -> list[str]:
-    """Return every option of every command."""
-    from typer.main import get_command
-
-    found, waiting = set(), [get_command(app)]
-    while waiting:
-        command = waiting.pop()
-        found |= {option for parameter in command.params for option in parameter.opts}
-        waiting += getattr(command, "commands", {}).values()
-    return sorted(option for option in found if option.startswith("-") and option != "--engine")
-
-
-@contextlib.contextmanager
-def _rest(shop: Shop, place: Path) -> Iterator[Target]:
-    """Bodies of every route, and headers."""
-    del place
-    from starlette.testclient import TestClient
-
-    from powermark.interfaces.server.app import create_app
-    from powermark.interfaces.server.library import load_library
-    from powermark.interfaces.server.service import new_service
-    from powermark.interfaces.server.telemetry import Log
-
-    logged = io.StringIO()
-    library = load_library(shop.shelf, [FileTokenizer(shop.model / "tokenizer.json")])
-    service = new_service(library, threads=1, log=Log(logged))
-    design = {"n_tokens": 50, "alpha": 0.05, "power": 0.9}
-    text = {"spec": "canary", "text": "w3 w4 w5 w6 w7", "alpha": 0.05, "detector": "count"}
-    bodies = {
-        "plan": design,
-        "spec": {**design, "vocab_size": 200},
-        "power": {"gamma": 0.5, "delta": 2.0, "n_tokens": 50, "alpha": 0.05},
-        "curve": {"over": "power", "points": 3, "n_tokens": 50, "alpha": 0.05},
-        "detect": text,
-        "detect/batch": {"spec": "canary", "texts": [{"text": "w3"}, {"token_ids": [3, 4]}]},
-        "report": {"spec": "canary", "token_ids": [3, 4, 5, 6]},
-    }
-    near = [
-        st.tuples(st.just(route), _changed(whole).map(lambda found: json.dumps(found).encode()))
-        for route, whole in bodies.items()
-    ]
-    any_body = st.binary(max_size=60) | _json.map(lambda found: json.dumps(found).encode())
-    drawn = st.tuples(st.sampled_from([*bodies, "generate", "specs"]), any_body)
-    headers = st.sampled_from([{}, {"content-type": "text/plain"}, {"authorization": "Bearer x"}])
-    address = "http://127.0.0.1:8000"
-    with TestClient(create_app(service), base_url=address, raise_server_exceptions=False) as http:
-
-        def take(value: Any, said: Said) -> bool:
-            (route, body), more = value
-            answer = http.post(
-                f"/v1/{route}", content=body, headers={"content-type": "application/json", **more}
-            )
-            said(answer.text + logged.getvalue())
-            logged.seek(0)
-            logged.truncate()
-            if answer.status_code >= 500 and answer.status_code != 503:
-                raise AssertionError(f"{answer.status_code} {answer.text}")
-            return answer.status_code == 200
-
-        yield Target(st.tuples(st.one_of(*near, drawn), headers), take)
-
-
-def _detectors(shop: Shop) -> list[Detector]:
-    spec, key = WatermarkSpec.load(shop.spec), load_key(shop.key)
-    tokenizer = FileTokenizer(shop.model / "tokenizer.json")
-    count = partial(Detector, spec, key, tokenizer=tokenizer, alpha=0.01)
-    return [count(), count(detector="evalue"), count(normalise_text=True)]
-
-
-@contextlib.contextmanager
-def _tokens(shop: Shop, place: Path) -> Iterator[Target]:
-    """Token ids, in every shape and kind."""
-    del place
-    detectors, key = _detectors(shop), load_key(shop.key)
-    ids = st.lists(st.integers(0, 199) | st.sampled_from([200, -1, 2**24, 2**63, 2**64]))
-    odd = st.sampled_from([[[1, 2], [3, 4]], 5, [1.5, 2.0], ["w3"], [None], [True, False], [[]]])
-    good = st.lists(st.integers(0, 199), min_size=40, max_size=120)
-
-    def take(value: Any, said: Said) -> bool:
-        for detector in detectors[:2]:
-            said(f"{detector.detect(value)}\n")
-        stream = StreamDetector(detectors[0].spec, key, alpha=0.01).feed(value)
-        again = StreamDetector.from_dict(stream.to_dict(), detectors[0].spec, key)
-        assert again.log_e == stream.log_e
-        said(json.dumps(stream.to_dict()))
-        return True
-
-    yield Target(st.one_of(ids, odd, good), take)
-
-
-@contextlib.contextmanager
-def _text(shop: Shop, place: Path) -> Iterator[Target]:
-    """Any text, surrogates and all."""
-    from powermark.detection.report import evidence_path, html_report, pieces, words_of
-
-    del place
-    detectors, tokenizer = _detectors(shop), FileTokenizer(shop.model / "tokenizer.json")
-    near = st.lists(st.sampled_from(["w3", "w17", "wх5", "\u200b", "<b>", "&", "\ud800", " "]))
-
-    def take(value: str, said: Said) -> bool:
-        for detector in detectors:
-            found, scores = detector.inspect(value)
-            shown = pieces(scores, words_of(detector, tokenizer, value))
-            said(html_report(found, shown, evidence_path(scores, found)))
-        return True
-
-    yield Target(st.text() | near.map(" ".join), take)
-
-
 TARGETS: dict[str, Any] = {
     "spec": _spec,
     "key": _key,
     "profile": _profile,
-    "cli": _cli,
-    "rest": _rest,
-    "tokens": _tokens,
-    "text": _text,
 }
