@@ -189,8 +189,14 @@ def test_changed_profiles_are_refused(tmp_path: Path, change: dict[str, Any], me
 
 def test_shapes_are_checked() -> None:
     _, profile = sample()
-    with pytest.raises(InvalidInput, match="for each step"):
-        dataclasses.replace(profile, text=profile.text[:-1])
+    for wrong in (
+        {"text": profile.text[:-1]},
+        {"head": profile.head[0, 0]},
+        {"head": profile.head[:, :0]},
+        {"ids": profile.ids.astype(str)},
+    ):
+        with pytest.raises(InvalidInput, match="for each step"):
+            dataclasses.replace(profile, **wrong)
     with pytest.raises(InvalidInput, match="needs unmarked text"):
         dataclasses.replace(profile, strength=profile.strength + 0.5)
 

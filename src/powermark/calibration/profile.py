@@ -71,9 +71,10 @@ class Profile(SignalModel):
     _places: Callable[[int], NDArray[np.int64]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        steps = self.head.shape[0]
         each = (self.tail_mass, self.tail_square, self.text, self.ids, self.strength)
-        if self.head.ndim != 2 or steps == 0 or {a.shape for a in each} != {(steps,)}:
+        fits = {array.shape for array in each} == {self.head.shape[:1]}
+        numbers = all(array.dtype.kind in "fiu" for array in (self.head, *each))
+        if self.head.ndim != 2 or self.head.size == 0 or not fits or not numbers:
             raise InvalidInput(
                 "a profile needs a head, tail, text number, id and strength for each step."
             )
