@@ -99,7 +99,7 @@ def full(*, folder: str, what: str) -> dict[str, Any]:
 
 def _same(wanted: Path, found: Path) -> bool:
     if wanted.suffix == ".npz":
-        return load_profile(wanted).about["digest"] == load_profile(found).about["digest"]
+        return bool(load_profile(wanted).about["digest"] == load_profile(found).about["digest"])
     if wanted.is_dir():
         names = {path.name for path in wanted.iterdir()}
         same = names == {path.name for path in found.iterdir()}

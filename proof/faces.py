@@ -74,7 +74,7 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
             except SystemExit as end:
                 code = end.code
         out.flush()
-        said(out.buffer.getvalue().decode())  # type: ignore[attr-defined]
+        said(out.buffer.getvalue().decode())
         assert code in (0, 1, 2), f"exit code {code}"
         return bool(code == 0)
 
@@ -116,7 +116,7 @@ def _rest(shop: Shop, place: Path) -> Iterator[Target]:
     service = new_service(library, threads=1, log=Log(logged))
     design = {"n_tokens": 50, "alpha": 0.05, "power": 0.9}
     text = {"spec": "canary", "text": "w3 w4 w5 w6 w7", "alpha": 0.05, "detector": "count"}
-    bodies = {
+    bodies: dict[str, dict[str, Any]] = {
         "plan": design,
         "spec": {**design, "vocab_size": 200},
         "power": {"gamma": 0.5, "delta": 2.0, "n_tokens": 50, "alpha": 0.05},

@@ -21,7 +21,7 @@ PARTS = {
     "concurrency": "two processes do not harm each other",
     "secrets": "the key is nowhere but in its file",
 }
-_SHOWN = {"gamma": 0.5, "length": 200}  # the cell of the table and figure of keys
+_SHOWN: dict[str, Any] = {"gamma": 0.5, "length": 200}  # the cell of the table and figure of keys
 _INTRO = """\
 # The proof
 

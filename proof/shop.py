@@ -173,7 +173,7 @@ def _write_corpus(folder: Path, documents: int) -> None:
     for number in range(FILES):
         count = documents // FILES
         ids = pa.array(rng.integers(2, WORDS, count * TOKENS, np.int32))
-        rows = pa.ListArray.from_arrays(np.arange(0, len(ids) + 1, TOKENS, np.int32), ids)
+        rows = pa.ListArray.from_arrays(np.arange(0, len(ids) + 1, TOKENS, dtype=np.int32), ids)
         names = [f"d{number}-{i}" for i in range(count)]
         pq.write_table(pa.table({"id": names, "token_ids": rows}), partial / f"{number}.parquet")
     partial.replace(folder)

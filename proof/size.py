@@ -148,7 +148,7 @@ def rejections(colours: Mask, gamma: float, rate: float) -> dict[str, list[int]]
         for name, log_p in log_ps.items()
     }
     for kind in ("winmax", "winmax-c"):
-        statistics = WindowTest(kind, n, gamma).statistics(colours)  # type: ignore[arg-type]
+        statistics = WindowTest(kind, n, gamma).statistics(colours)
         limits = [threshold(kind, n, gamma, alpha).value for alpha in ALPHAS]
         found[kind] = [0 if z is None else int((statistics > z).sum()) for z in limits]
     return found

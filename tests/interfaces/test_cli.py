@@ -58,9 +58,14 @@ def test_a_full_disk_behind_stdout(
             raise OSError(number, os.strerror(number))
 
     turned: list[int] = []
+
+    def turn(old: int, new: int) -> None:
+        os.close(old)
+        turned.append(new)
+
     with monkeypatch.context() as patch:  # pytest itself needs them back at once
         patch.setattr("sys.stdout", Full())
-        patch.setattr("os.dup2", lambda old, new: (os.close(old), turned.append(new)))
+        patch.setattr("os.dup2", turn)
         with pytest.raises(kind):
             main(["--version"])
     said = "powermark: cannot write the result: No space left on device.\n"

@@ -1,6 +1,7 @@
 """Every other part of the proof at a tiny size."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_fuzz(folder: str, target: str) -> None:
 
 
 def test_fuzz_tells_a_traceback(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proof.inputs.load_key", lambda _: {}["no such key"])
+    monkeypatch.setattr("proof.inputs.load_key", lambda _: os.environ["NO_SUCH_KEY"])
     found = fuzz.block(folder=folder, target="key", seed=0, inputs=5)
     assert found["tracebacks"] == found["tried"]
     assert "KeyError" in found["broken"][0]["said"]

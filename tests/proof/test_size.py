@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from powermark.detection.detection import Detector
+from powermark.detection.evalue import planned_rate
 from powermark.detection.scoring import score_flat
 from powermark.models.tokenizer import FileTokenizer
+from powermark.watermark.compat import COMPAT_SCHEMES
 from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
@@ -33,7 +35,7 @@ def test_verdicts_are_a_detectors(detector: str) -> None:
     ends = [scores.positions(i)[n - 1] + 1 for i in range(60)]
     ids = np.concatenate([text[:end] for text, end in zip(texts, ends, strict=True)])
     cut = np.concatenate([[0], np.cumsum(ends)])
-    rate = size.planned_rate(SPEC)
+    rate = planned_rate(SPEC)
     wanted = [
         int((Detector(SPEC, KEY, alpha=a, detector=detector).find(ids, cut).verdict == 0).sum())  # type: ignore[arg-type]
         for a in ALPHAS
@@ -64,7 +66,7 @@ def test_every_cell_is_proved(tmp_path: Path, shop: Shop, monkeypatch: pytest.Mo
     monkeypatch.setattr("powermark.models.load_tokenizer", lambda: tokenizer)
     entries = size.prove(Ledger(tmp_path / "ledger"), SCALES["tiny"], tmp_path, 1)
     rows = size.table(entries)
-    assert {row["scheme"] for row in rows} == {"pm1", *size.COMPAT_SCHEMES}
+    assert {row["scheme"] for row in rows} == {"pm1", *COMPAT_SCHEMES}
     assert {row["source"] for row in rows} == {size.SIMULATED, *size.DATASETS}
     assert {row["detector"] for row in rows} == set(size.DETECTORS)
     assert all(row["holds"] for row in rows)
