@@ -42,7 +42,8 @@ time.time_ns = lambda: now_ns() + jump((-10**18, 0, 10**18))
 def outcome(trials: int, lost: int, said: str) -> dict[str, Any]:
     """Return what is kept of a scenario; ``said`` is its last words."""
     lines = said.strip().splitlines()
-    told = next((line for line in lines if line.startswith("powermark: ")), (lines or [""])[-1])
+    last = "the same result" if len(lines) > 1 and not lost else (lines or [""])[-1]
+    told = next((line for line in lines if line.startswith("powermark: ")), last)
     found = {"trials": trials, "lost": lost, "tracebacks": said.count("Traceback")}
     return {**found, "said": re.sub(r"'[^']*/", "'", told)[:300]}
 

@@ -38,8 +38,6 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
         st.sampled_from(["count", "winmax", "evalue", "exact", "paper", "pm1", "kl", "power"]),
         st.text(max_size=6),
     )
-    options = st.sampled_from(_options())
-    more = st.lists(st.tuples(options, values) | st.tuples(values) | st.tuples(options), max_size=6)
     near = st.sampled_from([
         ("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9"),
         ("power", "--gamma", ".5", "--delta", "2", "--n-tokens", "50", "--alpha", ".05"),
@@ -58,7 +56,11 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
         ("serve", str(shelf), "--port", "0", "--tokenizer", model),
         ("token", "tokens.txt"),
     ])  # fmt: skip
-    commands = st.builds(lambda first, rest: [*first, *sum(rest, ())], near, more)
+
+    def extended(first: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+        options = st.sampled_from(_options(first))
+        one = st.tuples(options, values) | st.tuples(values) | st.tuples(options)
+        return st.lists(one, max_size=3).map(lambda rest: [*first, *sum(rest, ())])
 
     def take(arguments: list[str], said: Said) -> bool:
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
@@ -85,19 +87,18 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
         serving = "powermark.interfaces.server.run.run"
         stack.enter_context(patch(serving, lambda _, listener: listener.close()))
         stack.enter_context(patch("webbrowser.open"))
-        yield Target(commands | st.lists(values, max_size=6), take)
+        yield Target(near.flatmap(extended) | st.lists(values, max_size=6), take)
 
 
-def _options() -> list[str]:
-    """Return every option of every command."""
+def _options(words_so_far: tuple[str, ...]) -> list[str]:
+    """Return the options of a command, but not those that would start a cluster."""
     from typer.main import get_command
 
-    found, waiting = set(), [get_command(app)]
-    while waiting:
-        command = waiting.pop()
-        found |= {option for parameter in command.params for option in parameter.opts}
-        waiting += getattr(command, "commands", {}).values()
-    return sorted(option for option in found if option.startswith("-") and option != "--engine")
+    command: Any = get_command(app)
+    for word in words_so_far[:2]:
+        command = getattr(command, "commands", {}).get(word, command)
+    found = {option for parameter in command.params for option in parameter.opts}
+    return sorted(o for o in {*found, "--help"} if o.startswith("-") and o != "--engine")
 
 
 @contextlib.contextmanager

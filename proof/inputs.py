@@ -47,7 +47,7 @@ any_json = st.recursive(
 
 def changed(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Draw an object with some fields other than they are, or missing."""
-    fields = st.dictionaries(st.sampled_from([*whole, "other"]), any_json, max_size=3)
+    fields = st.dictionaries(st.sampled_from([*whole, "other"]), any_json, max_size=2)
     missing = st.sets(st.sampled_from(list(whole)), max_size=1)
     return st.builds(
         lambda new, gone: {k: v for k, v in {**whole, **new}.items() if k not in gone},

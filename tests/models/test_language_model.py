@@ -130,3 +130,11 @@ def test_progress_bars_stay_as_the_user_set_them(folder: Path) -> None:
         load_model(str(folder))
         assert logging.is_progress_bar_enabled() is shown
     logging.enable_progress_bar()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\0" * 40, b'{"model": {}}'])
+def test_a_damaged_tokenizer_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(FileProblem, match="cannot read the tokenizer") as caught:
+        load_tokenizer(str(tmp_path))
+    assert "fetched anew" in str(caught.value.hint)

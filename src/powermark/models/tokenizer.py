@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from powermark.errors import FileProblem
+
 Ids = tuple[NDArray[np.int64], NDArray[np.int64]]
 _CACHED_WORDS = 65_536  # some 10 MB; of English text the default, 10,000, holds too few
 
@@ -23,7 +25,13 @@ class FileTokenizer:
     """
 
     def __init__(self, path: Path) -> None:
-        self._inner = Tokenizer.from_file(str(path))
+        try:
+            self._inner = Tokenizer.from_file(str(path))
+        except Exception as error:  # the reader's errors have no type of their own
+            raise FileProblem(
+                f"cannot read the tokenizer {str(path)!r}: {error}.",
+                hint="if it is damaged, remove the model's folder; it is then fetched anew.",
+            ) from None
         self._inner.no_truncation()
         self._inner.no_padding()
         if hasattr(self._inner.model, "_resize_cache"):
