@@ -96,21 +96,28 @@ def _killed(
     result: Callable[[Path], Any],
     kills: int,
 ) -> dict[str, Any]:
-    """Kill a command at random moments, let it finish, and compare."""
+    """Kill a command at random moments, let it finish, and compare.
+
+    One that is done before its kill is compared, and another one is begun.
+    """
     place = shop.place(f"kill-{name}-{time.time_ns()}")
     alone, killed = shop.place(f"{place.name}/alone"), shop.place(f"{place.name}/killed")
-    log, rng, at_work = place / "log", np.random.default_rng(0), 0
+    log, rng, at_work, lost = place / "log", np.random.default_rng(0), 0, 0
     start = time.monotonic()
     shop.run(command(alone), log)
-    took = time.monotonic() - start
-    for _ in range(kills):
+    took, wanted = time.monotonic() - start, result(alone)
+    for number in range(kills):
         child = shop.begin(command(killed), log)
         time.sleep(rng.uniform(0.0, took))
-        at_work += child.poll() is None
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        if child.poll() is None:
+            at_work += 1
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+        else:
+            lost += result(killed) != wanted
+            killed = shop.place(f"{place.name}/killed-{number}")
     code, said = shop.run(command(killed), log)
-    lost = int(code != 0 or result(alone) != result(killed))
+    lost += code != 0 or result(killed) != wanted
     return _outcome(kills, lost, said if lost else f"{at_work} of {kills} kills met it at work")
 
 
