@@ -1,6 +1,6 @@
 """Run the proof, or parts of it, and write ``docs/proof.md``.
 
-``python -m proof [PART ...] --data ../shared/data --work work/proof``; parts are size, promise,
+``python -m proof [PART ...] --data data --work work/proof``; parts are size, promise,
 faults, fuzz, concurrency and secrets. What the work folder holds is not done again.
 """
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what is asked; return 1 where something is broken."""
     parser = argparse.ArgumentParser(prog="python -m proof", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--work", type=Path, default=Path("work/proof"))
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     parser.add_argument("--scale", choices=[*SCALES], default="full")

@@ -30,7 +30,7 @@ is killed goes on where it stopped; this page is written by the run itself.
 
 ```console
 make prove                                                   # all of it
-python -m proof size --data ../shared/data --work work/proof      # one part
+python -m proof size --data data --work work/proof      # one part
 ```
 """
 
