@@ -44,6 +44,16 @@ class Server(ThreadingHTTPServer):
             ids.append(int(logits.argmax()))
         return [*ids[2:], END]
 
+    def likeliest(self, ids: list[int], head: int) -> dict[str, Any]:
+        """Name some words, and beside them the one that was drawn, as vLLM does."""
+        each = -float(np.log(VOCAB - 2))
+        some = [{f"token_id:{i}": each for i in {*range(2, 2 + head), drawn}} for drawn in ids]
+        names = [f"token_id:{i}" for i in ids]
+        return {
+            "tokens": names if self.fault != "words" else ["w"] * len(ids),
+            "top_logprobs": some,
+        }
+
 
 class Handler(BaseHTTPRequestHandler):
     server: Server
@@ -75,7 +85,10 @@ class Handler(BaseHTTPRequestHandler):
         yield ": hello\n\n"
         for part in (ids[:3], ids[3:]):
             text = "".join(f" w{i}" for i in part if i != END)
-            choice = {"text": text} | ({"token_ids": part} if self.server.tells_ids else {})
+            choice: dict[str, Any] = {"text": text}
+            choice |= {"token_ids": part} if self.server.tells_ids else {}
+            if self.server.tells_ids and (head := body.get("logprobs")):
+                choice["logprobs"] = self.server.likeliest(part, head)
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
         yield 'data: {"choices": []}\n\ndata: [DONE]\n\n'
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from powermark.integrations.transformers import WatermarkConfig
 
 Part = tuple[NDArray[Any], ...]  # head, tail mass, tail square, text and ids of some steps
+Mark = tuple[float, float]  # gamma and delta
 _NOTHING = 1e-4  # share of tokens changed below which a text is as good as unmarked
 HEAD = 64  # probabilities kept of each distribution; of the rest its mass and sum of squares
 
@@ -107,33 +108,62 @@ def record_profile(
         "made_by": f"powermark {__version__}",
     }
     dealt = _Dealt()
-    recorder, parts, done = Recorder(_reference(model, seed, dealt)), list[Part](), 0
-    if so_far is not None and so_far.exists():
-        parts, done = _earlier(so_far, about)
-    for first in range(done, len(prompts), batch):
+    recorder = Recorder(_reference(model, seed, dealt))
+
+    def write(first: int, some: Sequence[str]) -> list[Part]:
         dealt.first = first
         written = model.complete(
-            prompts[first : first + batch],
+            some,
             **dataclasses.asdict(sampling),
             seed=batch_seed(seed, first),
             watermarking_config=recorder,
             on_step=on_step,
         )
         stacked = [np.stack(values) for values in zip(*recorder.steps, strict=True)]
-        for row, text in enumerate(written):
-            n = len(text.token_ids)
-            if n == 0:
-                continue
-            head, mass, square = (values[:n, row] for values in stacked)
-            number, ids = np.full(n, first + row, np.int32), np.array(text.token_ids, np.int32)
-            parts.append((head, mass, square, number, ids))
+        return [
+            part_of(first + row, [values[:, row] for values in stacked], text.token_ids)
+            for row, text in enumerate(written)
+        ]
+
+    return gather(write, prompts, batch=batch, about=about, so_far=so_far, mark_of=_mark_of)
+
+
+def part_of(text: int, steps: Sequence[NDArray[Any]], ids: Sequence[int]) -> Part:
+    """Return what is kept of a text: of each of its tokens head, tail mass and tail square."""
+    n = len(ids)
+    return (*(values[:n] for values in steps), np.full(n, text, np.int32), np.array(ids, np.int32))
+
+
+def gather(
+    write: Callable[[int, Sequence[str]], Iterable[Part]],
+    prompts: Sequence[str],
+    *,
+    batch: int,
+    about: dict[str, Any],
+    so_far: Path | None,
+    mark_of: Callable[[int], Mark],
+) -> Profile:
+    """Write after some prompts at a time, and put a profile together.
+
+    Parameters
+    ----------
+    write
+        Returns the parts of a batch, given the number of its first text and its prompts.
+    mark_of
+        Gamma and delta that a text was written under, by its number.
+    """
+    parts, done = list[Part](), 0
+    if so_far is not None and so_far.exists():
+        parts, done = _earlier(so_far, about)
+    for first in range(done, len(prompts), batch):
+        parts += (part for part in write(first, prompts[first : first + batch]) if part[-1].size)
         if so_far is not None and parts:
-            save_profile(_joined(parts, {**about, "next": first + batch}), so_far)
+            save_profile(_joined(parts, {**about, "next": first + batch}, mark_of), so_far)
     if not parts:
         raise Infeasible("the model wrote nothing after these prompts.")
     if so_far is not None:
         so_far.unlink(missing_ok=True)
-    return _joined(parts, about)
+    return _joined(parts, about, mark_of)
 
 
 class _Dealt:
@@ -150,6 +180,10 @@ def _bias_of(text: NDArray[Any]) -> Array:
     return np.asarray(np.array(REFERENCE_DELTAS)[text % len(REFERENCE_DELTAS)])
 
 
+def _mark_of(text: int) -> Mark:
+    return REFERENCE_GAMMA, REFERENCE_DELTAS[text % len(REFERENCE_DELTAS)]
+
+
 def _reference(model: LanguageModel, seed: int, dealt: _Dealt) -> WatermarkConfig:
     """Return a mark of which each text has its own strength, some none."""
     from powermark.integrations.transformers import WatermarkConfig
@@ -164,17 +198,17 @@ def _reference(model: LanguageModel, seed: int, dealt: _Dealt) -> WatermarkConfi
     return WatermarkConfig(spec, key, model.tokenizer, temperature=1.0, deltas=dealt)
 
 
-def _joined(parts: list[Part], about: dict[str, Any]) -> Profile:
+def _joined(parts: list[Part], about: dict[str, Any], mark_of: Callable[[int], Mark]) -> Profile:
     """Put the parts of a profile end to end, with the strength of each mark and a digest."""
     arrays = [np.concatenate(values) for values in zip(*parts, strict=True)]
-    deltas = _bias_of(arrays[3])
-    strength = np.zeros(deltas.size, np.float32)
-    for delta in set(REFERENCE_DELTAS) - {0.0}:
-        mine = deltas == delta
-        if mine.any():
-            mass = GreenMass(*(array[mine] for array in arrays[:3]))
-            changed = float(mass.rates(REFERENCE_GAMMA, delta).mean()) - REFERENCE_GAMMA
-            strength[mine] = changed if changed > _NOTHING else 0.0
+    texts, places = np.unique(arrays[3], return_inverse=True)
+    marks = [mark_of(text) for text in texts.tolist()]
+    strength = np.zeros(places.size, np.float32)
+    for gamma, delta in {mark for mark in marks if mark[1] > 0.0}:
+        mine = np.array([mark == (gamma, delta) for mark in marks])[places]
+        mass = GreenMass(*(array[mine] for array in arrays[:3]))
+        changed = float(mass.rates(gamma, delta).mean()) - gamma
+        strength[mine] = changed if changed > _NOTHING else 0.0
     head, mass_left, square, text, ids = arrays
     profile = Profile(head, mass_left, square, text, ids, strength, about)
     profile = dataclasses.replace(profile, about=profile.origin)

@@ -21,6 +21,8 @@ Examples:
   powermark profile --model smollm2-135m --prompts prompts.jsonl --temperature .7 -o p.npz
 
   powermark plan --n-tokens 100 --alpha .01 --power .95 --profile p.npz
+
+  powermark profile --model my-model --endpoint http://127.0.0.1:8000/v1 --texts 192 -o p.npz
 """
 _SHOWN = ((0.25, 2.0), (0.5, 2.0), (0.9, 3.0), (0.95, 4.5))  # gamma and delta
 
@@ -36,24 +38,63 @@ def profile_command(
     top_p: Annotated[float, typer.Option(help="As it will be used.")] = 1.0,
     seed: Annotated[int, typer.Option(help="For the same texts again.")] = 0,
     batch: Annotated[int, typer.Option(help="Texts at a time.")] = 36,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Ask a live OpenAI-compatible server, by its /v1 address.")
+    ] = None,
+    served_model: Annotated[
+        str | None, typer.Option(help="Its name of the model; its first if left out.")
+    ] = None,
+    spec: Annotated[
+        list[Path] | None,
+        typer.Option(help="Spec that the server has by its file's name; some texts are marked so."),
+    ] = None,
+    head: Annotated[int, typer.Option(help="Likeliest tokens to ask it for at each step.")] = 20,
     as_json: options.Json = False,
 ) -> None:
     """Let a model write and record what it chose from, for --profile.
 
     Two thirds of the texts are unmarked, the others marked, so that the profile knows how marked
     text goes on. A run that was interrupted goes on from FILE.part when it is started again.
+
+    With --endpoint a live server writes, and only the tokenizer of --model is read. Texts are
+    then marked if --spec names marks of the server; without it they are as the server sends them,
+    which must be unmarked.
     """
-    from powermark.calibration.profile_file import save_profile
     from powermark.evaluation.profile import record_profile
     from powermark.evaluation.prompts import prompts_for
     from powermark.evaluation.writing import Sampling
-    from powermark.models import load_model
+    from powermark.models import load_model, load_tokenizer
 
     if temperature == 0:
         raise InvalidInput("--temperature must be above 0: a mark needs a choice to act on.")
     sampling = Sampling(n_tokens=n_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
     given = prompts_for(prompts, texts)
-    language_model = load_model(options.named_model(model))
+    so_far = output.with_name(output.name + ".part")
+    name = options.named_model(model)
+    if endpoint is not None:
+        from powermark.evaluation.endpoint import Endpoint
+        from powermark.evaluation.served_profile import profile_endpoint
+        from powermark.watermark.spec import WatermarkSpec
+
+        with progress("writing", texts) as advance:
+            found = profile_endpoint(
+                Endpoint(endpoint, served_model),
+                given,
+                sampling,
+                load_tokenizer(name),
+                model=name,
+                marks={path.stem: WatermarkSpec.load(path) for path in spec} if spec else None,
+                head=head,
+                seed=seed,
+                batch=batch,
+                so_far=so_far,
+                on_text=advance,
+            )
+        _show(found, output, as_json)
+        return
+    if served_model is not None or spec:
+        raise InvalidInput("--served-model and --spec are for --endpoint.")
+    language_model = load_model(name)
     with progress("writing", -(-texts // max(batch, 1)) * n_tokens) as advance:
         found = record_profile(
             language_model,
@@ -61,9 +102,16 @@ def profile_command(
             sampling,
             seed=seed,
             batch=batch,
-            so_far=output.with_name(output.name + ".part"),
+            so_far=so_far,
             on_step=advance,
         )
+    _show(found, output, as_json)
+
+
+def _show(found: Profile, output: Path, as_json: bool) -> None:
+    """Write a profile and say what it foretells."""
+    from powermark.calibration.profile_file import save_profile
+
     save_profile(found, output)
     if as_json:
         print(json.dumps(found.about, indent=2))
