@@ -102,8 +102,8 @@ def write(
 ) -> list[Text]:
     """Return the texts of every mark and kind, asked for in a mixed order."""
     jobs = [
-        (mark, kind, prompt, seed + place)
-        for mark, kind in product([*marks, OFF], KINDS)
+        (mark, kind, prompt, seed + number * len(prompts) + place)  # no text twice
+        for number, (mark, kind) in enumerate(product([*marks, OFF], KINDS))
         for place, prompt in enumerate(prompts[:: 3 if kind.endswith("n=3") else 1])
     ]
     order = np.random.default_rng(seed).permutation(len(jobs))

@@ -44,7 +44,7 @@ def test_a_mark_is_foretold_nearly_as_from_whole_distributions(temperature: floa
     for gamma, delta in ((0.25, 2.0), (0.9, 3.0)):
         exact, found = whole.green_rate(gamma, delta), told.green_rate(gamma, delta)
         assert found == pytest.approx(exact, abs=0.005)
-        assert told.kl(gamma, delta) == pytest.approx(whole.kl(gamma, delta), rel=0.01)
+        assert told.kl(gamma, delta) == pytest.approx(whole.kl(gamma, delta), rel=0.02)
     if temperature == 1.0:
         assert told.head == pytest.approx(p[:, :HEAD], rel=1e-6)
         assert told.tail_mass == pytest.approx(p[:, HEAD:].sum(axis=1), abs=1e-6)
