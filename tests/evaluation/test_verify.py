@@ -11,9 +11,9 @@ import pytest
 from powermark import Plan, plan
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.page import verification_page
-from powermark.evaluation.promise import check_profile, promise_of, sampling_for
+from powermark.evaluation.promise import check_profile, enough, promise_of
 from powermark.evaluation.verify import Verification, verify
-from powermark.evaluation.writing import Sampling
+from powermark.evaluation.writing import Sampling, sampling_for
 from powermark.models import LanguageModel
 from powermark.watermark.keys import PREFIX, SecretKey, save_hash_key
 from powermark.watermark.spec import WatermarkSpec
@@ -135,12 +135,18 @@ def test_settings_are_those_of_the_plan() -> None:
     _, profile = sample()
     cool = dataclasses.replace(profile, about={**profile.about, "temperature": 0.7})
     planned = plan(n_tokens=50, alpha=0.05, power=0.8, signal=cool)
-    assert sampling_for(planned) == Sampling(n_tokens=63, temperature=0.7)
-    assert sampling_for(planned, top_k=20).top_k == 20
+    length = enough(50)
+    assert sampling_for(planned.profile, length) == (Sampling(n_tokens=63, temperature=0.7), [])
+    assert sampling_for(planned.profile, length, top_k=20)[0].top_k == 20
+    assert sampling_for(None, length, temperature=None) == (Sampling(n_tokens=63), [])
+    assert sampling_for(None, length, temperature=0.0)[0].temperature == 0.0
     with pytest.raises(InvalidInput, match="temperature must be above 0"):
-        sampling_for(plan(n_tokens=50, alpha=0.05, power=0.8), temperature=0.0)
+        sampling_for(None, length, strict=True, temperature=0.0)
     with pytest.raises(SpecMismatch, match=r"the plan is for temperature 0\.7; got 1\."):
-        sampling_for(planned, temperature=1.0)
+        sampling_for(planned.profile, length, strict=True, temperature=1.0)
+    assert sampling_for(planned.profile, length, temperature=1.0)[1] == [
+        "the plan is for temperature 0.7; at 1 its promises do not hold."
+    ]
 
 
 def test_another_models_profile_is_refused(writer: LanguageModel) -> None:

@@ -10,10 +10,8 @@ import numpy as np
 from powermark.calibration.design import Design, evaluate
 from powermark.calibration.profile import Profile
 from powermark.errors import InvalidInput, SpecMismatch
-from powermark.evaluation.writing import Sampling
+from powermark.evaluation.writing import SETTINGS, Sampling
 from powermark.watermark.spec import WatermarkSpec
-
-_SETTINGS = ("temperature", "top_k", "top_p")
 
 
 def promise_of(
@@ -43,26 +41,6 @@ def promise_of(
     return evaluate(spec.gamma, spec.delta, n_tokens=n_tokens, alpha=alpha, signal=profile)
 
 
-def sampling_for(promise: Design, **wanted: float | None) -> Sampling:
-    """Return how to write the texts: as in the plan's profile, or at the settings ``wanted``.
-
-    A plan made with a profile holds for the profile's settings alone; others are refused.
-    """
-    planned = promise.profile or {}
-    settings: dict[str, Any] = {}
-    for name, usual in zip(_SETTINGS, (1.0, 0, 1.0), strict=True):
-        asked, theirs = wanted.get(name), planned.get(name)
-        if None not in (asked, theirs) and asked != theirs:
-            raise SpecMismatch(
-                f"the plan is for {name} {theirs:g}; got {asked:g}.",
-                hint="record a profile at that setting and plan with it.",
-            )
-        settings[name] = next(value for value in (asked, theirs, usual) if value is not None)
-    if settings["temperature"] == 0:
-        raise InvalidInput("temperature must be above 0: a mark needs a choice to act on.")
-    return Sampling(n_tokens=enough(promise.n_tokens), **settings)
-
-
 def enough(n_tokens: int) -> int:
     """Tokens to write so that nearly all texts have ``n_tokens`` that count; repeats do not."""
     return int(np.ceil(1.15 * n_tokens)) + 5
@@ -73,7 +51,7 @@ def check_profile(about: dict[str, Any], model: Any, sampling: Sampling, whose: 
     mine = {
         "model_digest": model.digest,
         "tokenizer_digest": model.tokenizer_digest,
-        **{name: getattr(sampling, name) for name in _SETTINGS},
+        **{name: getattr(sampling, name) for name in SETTINGS},
     }
     for name, value in mine.items():
         if (theirs := about.get(name, value)) != value:

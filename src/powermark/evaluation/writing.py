@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from powermark.detection.text import lost_in_round_trip
+from powermark.errors import InvalidInput, SpecMismatch
 
 if TYPE_CHECKING:
     from powermark.integrations.row_groups import RowGroups
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from powermark.models import LanguageModel
 
 Record = dict[str, Any]
+SETTINGS = ("temperature", "top_k", "top_p")  # of sampling; a profile has its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,45 @@ class Sampling:
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+
+
+def sampling_for(
+    profile: Mapping[str, Any] | None,
+    n_tokens: int,
+    *,
+    strict: bool = False,
+    **asked: float | None,
+) -> tuple[Sampling, list[str]]:
+    """Return how to write, with notes: as asked, else as the plan's profile was, else plainly.
+
+    Parameters
+    ----------
+    profile
+        What the plan says of its profile; None where it has none. It then assumes the model's own
+        distribution, which is the default of :class:`Sampling`.
+    strict
+        A plan made with a profile holds for the profile's settings alone: refuse others, and
+        temperature 0, where nothing is chosen. Else others get a note.
+    """
+    about = profile or {}
+    planned = {name: about[name] for name in SETTINGS if about.get(name) is not None}
+    chosen = {name: value for name, value in asked.items() if value is not None}
+    notes = []
+    for name, value in chosen.items():
+        if (theirs := planned.get(name, value)) != value:
+            if strict:
+                raise SpecMismatch(
+                    f"the plan is for {name} {theirs:g}; got {value:g}.",
+                    hint="record a profile at that setting and plan with it.",
+                )
+            notes.append(
+                f"the plan is for {name} {theirs:g}; at {value:g} its promises do not hold."
+            )
+    settings: dict[str, Any] = planned | chosen
+    sampling = Sampling(n_tokens=n_tokens, **settings)
+    if strict and sampling.temperature == 0:
+        raise InvalidInput("temperature must be above 0: a mark needs a choice to act on.")
+    return sampling, notes
 
 
 def write_texts(

@@ -56,7 +56,7 @@ def demo_command(
         "Marked text.": f'generate {mark} --n-tokens 120 --seed 1 "{_PROMPT}"',
         "The same without the mark.": (
             f"generate --no-watermark --model {shlex.quote(name)} --n-tokens 120 --seed 1 "
-            f'--temperature 1 "{_PROMPT}"'
+            f'"{_PROMPT}"'
         ),
         "Is it marked? The text is all the detector gets.": (
             f"detect {mark} {text} --html {report}"

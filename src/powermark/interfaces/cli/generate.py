@@ -42,7 +42,7 @@ def generate_command(
     n_tokens: Annotated[int, typer.Option(help="Tokens to write at most.")] = 200,
     temperature: Annotated[
         float | None,
-        typer.Option(help="0 takes the likeliest token; the plan's, or 0.8, if left out."),
+        typer.Option(help="0 takes the likeliest token; the plan's, or 1, if left out."),
     ] = None,
     top_k: Annotated[
         int | None, typer.Option(help="Sample among the k likeliest; 0: all, or the plan's.")
@@ -64,8 +64,8 @@ def generate_command(
     The embedded model is fetched and converted on first use. With -o a record is appended for each
     prompt, and the same command goes on after an interruption.
     """
-    from powermark.evaluation.writing import write_texts
-    from powermark.interfaces.generations import sampling_for, signature_of
+    from powermark.evaluation.writing import sampling_for, write_texts
+    from powermark.interfaces.generations import signature_of
     from powermark.models import load_model
 
     texts = _prompts(prompt, prompts)
@@ -73,7 +73,7 @@ def generate_command(
         raise InvalidInput(f"--batch must be at least 1; got {batch}.")
     mark = _Mark(spec, key, watermark, record_kl)
     sampling, notes = sampling_for(
-        mark.spec, n_tokens, temperature=temperature, top_k=top_k, top_p=top_p
+        mark.profile, n_tokens, temperature=temperature, top_k=top_k, top_p=top_p
     )
     for note in notes:
         typer.echo(f"note: {note}", err=True)
@@ -124,7 +124,7 @@ class _Mark:
         from powermark.watermark.spec import WatermarkSpec
 
         self.record_kl = record_kl
-        self.spec = None
+        self.spec = self.profile = None
         self.secret_hash_key = False
         self.parts: dict[str, str | None] = {"spec": "none"}
         if not watermark:
@@ -137,6 +137,7 @@ class _Mark:
                 hint="make one with `powermark plan ... -o s.json`, or say --no-watermark.",
             )
         self.spec = WatermarkSpec.load(path)
+        self.profile = (self.spec.design or {}).get("profile")
         self.key = load_key_for(self.spec, key)
         self.secret_hash_key = isinstance(self.key, HashKey) and self.key != HashKey()
         self.parts = mark_parts(self.spec, self.key, record_kl=record_kl)

@@ -78,9 +78,10 @@ def verify_command(
     Exit code 1 if the promise is broken by more than chance allows.
     """
     from powermark.calibration.profile_file import load_profile
-    from powermark.evaluation.promise import check_profile, promise_of, sampling_for
+    from powermark.evaluation.promise import check_profile, enough, promise_of
     from powermark.evaluation.prompts import prompts_for
     from powermark.evaluation.verify import verify
+    from powermark.evaluation.writing import sampling_for
     from powermark.models import load_model, load_tokenizer
     from powermark.watermark.embed import load_key_for
     from powermark.watermark.keys import HashKey
@@ -97,7 +98,14 @@ def verify_command(
         )
     known = None if profile is None else load_profile(profile)
     promise = promise_of(mark, n_tokens=n_tokens, alpha=alpha, profile=known)
-    sampling = sampling_for(promise, temperature=temperature, top_k=top_k, top_p=top_p)
+    sampling, _ = sampling_for(
+        promise.profile,
+        enough(promise.n_tokens),
+        strict=True,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+    )
     given = prompts_for(prompts, texts, skip)
     if endpoint is not None:
         if output is not None:

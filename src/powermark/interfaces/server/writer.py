@@ -19,8 +19,8 @@ import numpy as np
 from powermark.detection.evalue import log_e_path, planned_rate
 from powermark.detection.scoring import REASONS, score
 from powermark.errors import PowermarkError
-from powermark.evaluation.writing import write_texts
-from powermark.interfaces.generations import mark_parts, sampling_for, signature_of
+from powermark.evaluation.writing import sampling_for, write_texts
+from powermark.interfaces.generations import mark_parts, signature_of
 from powermark.interfaces.server.library import Mark
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.refusals import Refusal, of_error
@@ -85,7 +85,7 @@ class Writer:
 
         assert mark.key is not None
         sampling, notes = sampling_for(
-            mark.spec,
+            (mark.spec.design or {}).get("profile"),
             asked.n_tokens,
             temperature=asked.temperature,
             top_k=asked.top_k,
