@@ -281,7 +281,7 @@ def test_what_does_not_fit_is_refused() -> None:
     )
     with pytest.raises(SpecMismatch, match="the model has 416"):
         WatermarkConfig(legacy, HashKey(), TOKENIZER).construct_processor(WIDTH)
-    with pytest.raises(SpecMismatch, match="the model gives 100 logits"):
+    with pytest.raises(SpecMismatch, match="vocabulary of 400; the model has 100"):
         config.construct_processor(VOCAB)(torch.tensor([[1]]), torch.zeros((1, 100)))
 
 

@@ -58,12 +58,7 @@ class Mark:
 
     def check_width(self, width: int) -> None:
         """Refuse a model whose logits are not the spec's."""
-        size = self.spec.vocab_size
-        exact = self.spec.scheme.startswith("hf-")  # its lists are permutations of all logits
-        if width < size or (exact and width != size):
-            raise SpecMismatch(
-                f"the spec {self.name!r} is for a vocabulary of {size}; the model has {width}."
-            )
+        self.spec.check_width(width, f"the spec {self.name!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from torch import Tensor
 from transformers.generation.configuration_utils import BaseWatermarkingConfig
 from transformers.generation.logits_process import LogitsProcessor
 
-from powermark.errors import EngineProblem, SpecMismatch
+from powermark.errors import EngineProblem
 from powermark.integrations.torch import green_masks
 from powermark.watermark.embed import delta_scale, measure_bias, scheme_of
 from powermark.watermark.greenlist import Pm1
@@ -120,7 +120,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         marked: Chosen | None = None,
     ) -> None:
         spec.check_tokenizer(digest_of(tokenizer), len(tokenizer))
-        self._scheme = scheme_of(spec, key)
+        self._spec, self._scheme = spec, scheme_of(spec, key)
         self._scale = delta_scale(spec, place, temperature)
         self._delta = spec.delta * self._scale
         self._pad = tokenizer.pad_token_id if pad_token_id is None else pad_token_id
@@ -157,17 +157,14 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         """
         if input_ids.ndim == 1:
             input_ids = self._last_ids(input_ids)
-        length, width = input_ids.shape[1], scores.shape[1]
+        length = input_ids.shape[1]
         if length <= self._length:  # no token was added: a new prompt
             self._begin()
         self._length = length
         if self._start is None:
             self._start = length
-        h, size = self._scheme.context_width, self._scheme.vocab_size
-        if width < size:
-            raise SpecMismatch(
-                f"the spec is for a vocabulary of {size}; the model gives {width} logits."
-            )
+        self._spec.check_width(scores.shape[1])
+        h = self._scheme.context_width
         if length < h:
             if self._record is not None:
                 self._record.add(scores, scores, self._short(input_ids))
@@ -282,12 +279,7 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
 
     def construct_processor(self, vocab_size: int, device: Any = None) -> WatermarkProcessor:  # noqa: ARG002
         """Return a processor for one ``generate()``; transformers calls this."""
-        exact = self.spec.scheme.startswith("hf-")  # its lists are permutations of all logits
-        if vocab_size < self.spec.vocab_size or (exact and vocab_size != self.spec.vocab_size):
-            raise SpecMismatch(
-                f"the spec is for a vocabulary of {self.spec.vocab_size}; the model has "
-                f"{vocab_size}."
-            )
+        self.spec.check_width(vocab_size)
         self.record = KlRecord() if self._record_kl else None
         return self._processor.recording(self.record)
 

@@ -222,6 +222,14 @@ class WatermarkSpec:
                 "split text differently.",
             )
 
+    def check_width(self, width: int, source: str = "the spec") -> None:
+        """Refuse a model whose logits, ``width`` of them, are not the spec's."""
+        exact = self.scheme.startswith("hf-")  # its lists are permutations of all logits
+        if width < self.vocab_size or (exact and width != self.vocab_size):
+            raise SpecMismatch(
+                f"{source} is for a vocabulary of {self.vocab_size}; the model has {width}."
+            )
+
 
 _TEXT: tuple[type, ...] = (str, type(None))
 _KINDS: dict[str, tuple[type, ...]] = {
