@@ -15,6 +15,7 @@ from transformers import GenerationConfig
 from powermark import Dirichlet
 from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.integrations import transformers as adapter
+from powermark.integrations.kl_record import KlRecord
 from powermark.integrations.transformers import WatermarkConfig, WatermarkProcessor
 from powermark.theory.distortion import token_kl
 from powermark.theory.green_rate import token_green_rate
@@ -295,7 +296,7 @@ def test_steps_without_a_context_are_on_record_too() -> None:
     assert np.all(record.kl[:3] == 0.0)
     assert np.all(record.kl[3:] > 0.0)
     assert record.contexts[0].tolist() == [[-1, -1, -1, 5], [-1, -1, -1, 6]]
-    empty = adapter.KlRecord()
+    empty = KlRecord()
     assert (empty.kl.shape, empty.contexts.shape) == ((0, 0), (0, 0, 0))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.generation.configuration_utils import BaseWatermarkingConfig
 from transformers.generation.logits_process import LogitsProcessor
 
-from powermark.integrations.transformers import KlRecord
+from powermark.integrations.kl_record import KlRecord
 
 Mark = Callable[[Tensor, Tensor], Tensor]  # ids and logits of some rows to marked logits
 

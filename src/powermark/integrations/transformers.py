@@ -17,72 +17,30 @@ the ids of its first call for the prompt, and those of a call that adds none for
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 from transformers.generation.configuration_utils import BaseWatermarkingConfig
 from transformers.generation.logits_process import LogitsProcessor
 
 from powermark.errors import EngineProblem
+from powermark.integrations.kl_record import KlRecord
 from powermark.integrations.torch import green_masks
-from powermark.watermark.embed import delta_scale, measure_bias, scheme_of
+from powermark.watermark.embed import delta_scale, scheme_of
 from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import Place, WatermarkSpec, digest_of
 from powermark.watermark.tracker import Tracker
 
-_CONTEXTS = 3  # place of the contexts in a recorded step
 _HOST = "cpu"  # where the compiled core can reach tensors
 Deltas = Callable[[Tensor, Tensor], ArrayLike]  # input ids and logits to a bias per row
 Chosen = Callable[[Tensor], ArrayLike]  # input ids (rows, length) to a truth value per row
-
-
-@dataclass(slots=True)
-class KlRecord:
-    """What the mark did at each step, measured on the distribution that was sampled from.
-
-    One array per quantity, (steps, rows): ``kl`` in nats, ``green_mass`` before and ``green_rate``
-    after the bias; ``contexts`` (steps, rows, context_width), with -1 where there was no token yet.
-    Steps after a row's end are padding. Beams have a row each.
-    """
-
-    _steps: list[tuple[NDArray[Any], ...]] = field(default_factory=list)
-
-    def add(self, scores: Tensor, marked: Tensor, contexts: Tensor) -> None:
-        """Measure one step from the logits before and after the bias."""
-        before, after = (x.detach().to("cpu", torch.float32).numpy() for x in (scores, marked))
-        self._steps.append((*measure_bias(before, after).T, contexts.cpu().numpy()))
-
-    def _stack(self, index: int) -> NDArray[Any]:
-        if not self._steps:
-            return np.zeros((0, 0, 0) if index == _CONTEXTS else (0, 0))
-        return np.stack([step[index] for step in self._steps])
-
-    @property
-    def kl(self) -> NDArray[np.float64]:
-        """KL(marked || original) of each step, nats."""
-        return self._stack(0)
-
-    @property
-    def green_mass(self) -> NDArray[np.float64]:
-        """Probability of the biased tokens before the bias."""
-        return self._stack(1)
-
-    @property
-    def green_rate(self) -> NDArray[np.float64]:
-        """Probability of the biased tokens after it."""
-        return self._stack(2)
-
-    @property
-    def contexts(self) -> NDArray[np.int64]:
-        """The token ids that chose each green list."""
-        return self._stack(_CONTEXTS)
 
 
 class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -140,8 +98,8 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         self._start: int | None = None
         self._length = -1  # of the ids in the latest call
 
-    def recording(self, record: KlRecord | None) -> WatermarkProcessor:
-        """Return a copy for one generation, which writes what it does to ``record``.
+    def for_one_generation(self, record: KlRecord | None) -> WatermarkProcessor:
+        """Return a copy without a history, which writes what it does to ``record``.
 
         To be truthful it must be the last processor.
         """
@@ -281,7 +239,7 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
         """Return a processor for one ``generate()``; transformers calls this."""
         self.spec.check_width(vocab_size)
         self.record = KlRecord() if self._record_kl else None
-        return self._processor.recording(self.record)
+        return self._processor.for_one_generation(self.record)
 
     def validate(self) -> None:
         """Nothing is left to check; transformers calls this."""
@@ -292,7 +250,7 @@ class WatermarkConfig(BaseWatermarkingConfig):  # type: ignore[misc]
 
     def to_json_string(self) -> str:
         """Return what may be shown and saved, as JSON."""
-        return f'{{"powermark_spec": "{self.spec.digest}"}}\n'
+        return json.dumps(self.to_dict()) + "\n"
 
     def __iter__(self) -> Any:
         return iter(self.to_dict().items())
