@@ -25,7 +25,7 @@ from typing import Any, Self
 from powermark.calibration.schedule import Schedule
 from powermark.errors import FileProblem, InvalidInput, SpecMismatch
 from powermark.integrations.settings import CONFIG, FIELD, OFF, SETTINGS
-from powermark.watermark.embed import delta_scale, load_key_for, scheme_of
+from powermark.watermark.embed import delta_scale, load_key_for, scheme_of, tied_keys
 from powermark.watermark.keys import HashKey, SecretKey, load_key, load_ring
 from powermark.watermark.scheme import Scheme
 from powermark.watermark.spec import WatermarkSpec, digest_of
@@ -181,7 +181,7 @@ def _key(name: str, spec: WatermarkSpec, ring: Mapping[str, SecretKey] | None) -
     """Return a spec's key: the one it names, or the only one there is."""
     if ring is None or spec.scheme != "pm1":
         return load_key_for(spec)
-    fits = [k for k in ring.values() if spec.key_fingerprint in (None, k.fingerprint)]
+    fits = ring if spec.key_fingerprint is None else tied_keys(spec, ring)
     if len(fits) != 1:
         what = "names no key, and there are" if fits else f"is for {spec.key_fingerprint}, not for"
         have = ", ".join(f"{label} ({key.fingerprint})" for label, key in ring.items())
@@ -189,7 +189,7 @@ def _key(name: str, spec: WatermarkSpec, ring: Mapping[str, SecretKey] | None) -
             f"the spec {name!r} {what}: {have}.",
             hint="make the spec with --key, or add its key to the folder.",
         )
-    return fits[0]
+    return next(iter(fits.values()))
 
 
 def _read_config(path: Path) -> dict[str, Any]:

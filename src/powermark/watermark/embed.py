@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,12 @@ def load_keys_for(
     if path is not None:
         raise InvalidInput("give either --key or --keys.")
     ring = load_ring(folder)
-    return {n: k for n, k in ring.items() if k.fingerprint == spec.key_fingerprint} or ring
+    return tied_keys(spec, ring) or ring
+
+
+def tied_keys(spec: WatermarkSpec, ring: Mapping[str, SecretKey]) -> dict[str, SecretKey]:
+    """Return the keys of a ring that have the spec's fingerprint; none where it has none."""
+    return {n: k for n, k in ring.items() if k.fingerprint == spec.key_fingerprint}
 
 
 def scheme_of(spec: WatermarkSpec, key: SecretKey | HashKey) -> Scheme:

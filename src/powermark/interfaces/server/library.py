@@ -22,7 +22,7 @@ from powermark.calibration.profile_file import load_profile
 from powermark.detection.detection import Detector, Kind
 from powermark.errors import FileProblem, SpecMismatch
 from powermark.interfaces.server.refusals import Refusal
-from powermark.watermark.embed import load_key_for
+from powermark.watermark.embed import load_key_for, tied_keys
 from powermark.watermark.keys import HashKey, SecretKey, load_ring
 from powermark.watermark.spec import FORMAT, WatermarkSpec, digest_of
 
@@ -146,8 +146,7 @@ def _key(folder: Path, name: str, spec: WatermarkSpec) -> SecretKey | HashKey | 
     if own.exists() or spec.scheme != "pm1":
         return load_key_for(spec, own if own.exists() else None)
     ring = load_ring(folder) if any(folder.glob("*.key")) else {}
-    tied = [key for key in ring.values() if key.fingerprint == spec.key_fingerprint]
-    return tied[0] if tied else None
+    return next(iter(tied_keys(spec, ring).values()), None)
 
 
 def _tokenizer(spec: WatermarkSpec, tokenizers: Sequence[Any]) -> Any:
