@@ -26,8 +26,7 @@ from benchmarks.stealing.marks import LENGTH, POWER
 from powermark import plan
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.access import Client
-from powermark.interfaces.server.library import Library
-from powermark.interfaces.server.library import Mark as Loaded
+from powermark.interfaces.server.library import Library, LoadedMark
 from powermark.interfaces.server.service import Service, new_service, told
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
@@ -80,7 +79,7 @@ def make_oracle(language: Language, key: SecretKey, gamma: float, alpha: float, 
     best = plan(n_tokens=LENGTH, alpha=alpha, power=POWER, gamma=gamma)
     spec = WatermarkSpec.from_plan(best, vocab_size=language.vocab_size)
     spec = replace(spec, context_width=h)
-    library = Library(marks={"mark": Loaded(name="mark", spec=spec, key=key)})
+    library = Library(marks={"mark": LoadedMark(name="mark", spec=spec, key=key)})
     return Oracle(new_service(library, threads=1), best.gamma, alpha, h)
 
 

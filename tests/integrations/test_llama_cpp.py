@@ -11,7 +11,7 @@ import pytest
 
 from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.integrations import llama_cpp as adapter
-from powermark.integrations.serving import Mark
+from powermark.integrations.serving import ServedMark
 from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey
 from tests.integrations.served import SECRETS, TOKENIZER, VOCAB, WIDTH, serve, spec, steered
@@ -81,7 +81,7 @@ def test_every_text_of_a_llama_is_marked() -> None:
 
 def test_the_bias_follows_the_temperature() -> None:
     mark, ids = spec(1, delta=2.0), np.array([4, 5], np.intc)
-    made = Mark.of("spec", mark, KEY)
+    made = ServedMark.of("spec", mark, KEY)
     for temperature, want in ((0.5, 1.0), (1.0, 2.0), (0.0, 2.0), (-1.0, 2.0)):
         records = np.zeros(WIDTH, RECORD).view(np.recarray)
         scores = records.logit

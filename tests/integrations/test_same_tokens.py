@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from powermark.integrations import llama_cpp, transformers
-from powermark.integrations.serving import Mark
+from powermark.integrations.serving import ServedMark
 from powermark.watermark import hashing
 from powermark.watermark.greenlist import threshold
 from powermark.watermark.keys import SecretKey
@@ -43,7 +43,7 @@ def in_generate(mark: WatermarkSpec, _: Any) -> Greens:
 
 
 def in_llama_cpp(mark: WatermarkSpec, _: Any) -> Greens:
-    processor = llama_cpp.Processor(Mark.of("spec", mark, KEY), 0.7)
+    processor = llama_cpp.Processor(ServedMark.of("spec", mark, KEY), 0.7)
     return raised(processor(np.array(IDS, np.intc), np.zeros(WIDTH, np.float32)))
 
 

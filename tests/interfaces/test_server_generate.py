@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from powermark.interfaces.server.library import Library, Mark, load_library
+from powermark.interfaces.server.library import Library, LoadedMark, load_library
 from powermark.interfaces.server.limits import Limits
 from powermark.models import LanguageModel
 from powermark.watermark.keys import PREFIX
@@ -143,7 +143,7 @@ def test_a_client_that_goes_away_stops_the_writing(model: LanguageModel, shelf: 
     from powermark.interfaces.server.schemas import GenerateAsked
     from powermark.interfaces.server.writer import Writer
 
-    mark: Mark = load_library(shelf, [model.tokenizer]).mark("s")
+    mark: LoadedMark = load_library(shelf, [model.tokenizer]).mark("s")
     writer = Writer(model, Limits())
     given = {"spec": "s", "prompt": "a", "n_tokens": 60}
 
@@ -170,7 +170,7 @@ def test_a_server_that_ends_stops_the_writing(
 
     broken: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", broken.append)
-    mark: Mark = load_library(shelf, [model.tokenizer]).mark("s")
+    mark: LoadedMark = load_library(shelf, [model.tokenizer]).mark("s")
     writer = Writer(model, Limits())
     given = GenerateAsked.model_validate({"spec": "s", "prompt": "a", "n_tokens": 60})
     before = set(threading.enumerate())

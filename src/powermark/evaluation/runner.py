@@ -26,7 +26,7 @@ from powermark.signature import signature
 
 if TYPE_CHECKING:
     from powermark.evaluation.experiments.lab import Lab
-    from powermark.integrations.row_groups import Mark
+    from powermark.integrations.row_groups import RowMark
 
 Rule = Literal["constant", "steered", "dual ascent", "threshold"]
 GREEN, RED, UNSCORED = "G", "r", "."  # a token's state in a record
@@ -125,7 +125,7 @@ def with_colours(lab: Lab, records: Sequence[Record], gamma: float) -> list[Reco
     return [{**record, "colours": row} for record, row in zip(records, colours, strict=True)]
 
 
-def _mark(lab: Lab, cell: Cell, sampling: Sampling) -> Mark | None:
+def _mark(lab: Lab, cell: Cell, sampling: Sampling) -> RowMark | None:
     """Return what marks a cell's rows."""
     from powermark.evaluation.baselines import DualAscent, Threshold
     from powermark.integrations.transformers import WatermarkProcessor

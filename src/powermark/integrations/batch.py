@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from powermark.checks import Array
 from powermark.errors import EngineProblem
-from powermark.integrations.serving import Mark
+from powermark.integrations.serving import ServedMark
 from powermark.watermark.tracker import Counts, Ids
 
 
@@ -31,7 +31,7 @@ class Text:
 
     def __init__(
         self,
-        mark: Mark,
+        mark: ServedMark,
         scale: float,
         prompt: Sequence[int] | None,
         output: Sequence[int] | NDArray[np.integer],
@@ -51,7 +51,7 @@ class Text:
 class Biases(NamedTuple):
     """What one mark does at a step: rows of the batch, their contexts and their biases."""
 
-    mark: Mark
+    mark: ServedMark
     rows: NDArray[np.int64]  # (n,)
     contexts: Ids  # (n, context_width)
     deltas: NDArray[np.float32]  # (n,)

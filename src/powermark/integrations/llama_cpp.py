@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.integrations.batch import Batch, Text
-from powermark.integrations.serving import Mark, Marks
+from powermark.integrations.serving import Marks, ServedMark
 from powermark.integrations.settings import OFF
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import PROBE, WatermarkSpec, tokenizer_digest
@@ -36,7 +36,7 @@ class Processor:
     It adds to the scores in place: they are one field of the engine's own records.
     """
 
-    def __init__(self, mark: Mark, temperature: float) -> None:
+    def __init__(self, mark: ServedMark, temperature: float) -> None:
         self._mark, self._scale = mark, mark.scale(max(temperature, 0.0))
         self._batch = Batch()
         self._text: Text | None = None
@@ -63,7 +63,7 @@ def watermark(
     ``tokenizer`` is the one that the spec was made with. Without it the model file's own vocabulary
     must be the spec's; with it the file must split text as it does.
     """
-    return _hook(llama, Marks({"spec": Mark.of("spec", spec, key)}, "spec"), tokenizer)
+    return _hook(llama, Marks({"spec": ServedMark.of("spec", spec, key)}, "spec"), tokenizer)
 
 
 def _hook(llama: Any, marks: Marks, tokenizer: Any) -> Any:

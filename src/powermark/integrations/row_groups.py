@@ -12,7 +12,7 @@ from transformers.generation.logits_process import LogitsProcessor
 
 from powermark.integrations.kl_record import KlRecord
 
-Mark = Callable[[Tensor, Tensor], Tensor]  # ids and logits of some rows to marked logits
+RowMark = Callable[[Tensor, Tensor], Tensor]  # ids and logits of some rows to marked logits
 
 
 class RowGroups(BaseWatermarkingConfig):  # type: ignore[misc]
@@ -34,7 +34,7 @@ class RowGroups(BaseWatermarkingConfig):  # type: ignore[misc]
     """
 
     def __init__(
-        self, groups: Sequence[tuple[int, Mark | None]], *, temperature: float = 1.0
+        self, groups: Sequence[tuple[int, RowMark | None]], *, temperature: float = 1.0
     ) -> None:
         self._groups, self._temperature = groups, temperature
         self.record = KlRecord()

@@ -34,7 +34,7 @@ _YES_NO = {"yes": True, "no": False, True: True, False: False, None: False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mark:
+class ServedMark:
     """A spec joined with its key, under the name that requests know it by."""
 
     name: str
@@ -75,7 +75,7 @@ class Marks:
         Whether a request may ask for no mark where there is a default.
     """
 
-    by_name: Mapping[str, Mark]
+    by_name: Mapping[str, ServedMark]
     default: str
     opt_out: bool = False
 
@@ -85,7 +85,7 @@ class Marks:
         if self.default != OFF and self.default not in self.by_name:
             raise InvalidInput(f"the default must be {OFF} or a spec's name; got {self.default!r}.")
 
-    def choose(self, asked: Mapping[str, Any] | None) -> Mark | None:
+    def choose(self, asked: Mapping[str, Any] | None) -> ServedMark | None:
         """Return the mark that a request gets, from the fields it was sent with."""
         fields = {name: value for name, value in (asked or {}).items() if name.startswith(FIELD)}
         name = fields.pop(FIELD, self.default)
@@ -169,7 +169,9 @@ class Marks:
                 )
             default = next(iter(found))
         ring = None if keys is None else _ring(Path(keys))
-        marks = {name: Mark.of(name, spec, _key(name, spec, ring)) for name, spec in found.items()}
+        marks = {
+            name: ServedMark.of(name, spec, _key(name, spec, ring)) for name, spec in found.items()
+        }
         return cls(marks, default, opt_out)
 
 

@@ -31,7 +31,7 @@ from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotPr
 from powermark.errors import EngineProblem, InvalidInput
 from powermark.integrations import vllm_guard
 from powermark.integrations.batch import Batch, Text, refuse_placeholders
-from powermark.integrations.serving import Mark, Marks
+from powermark.integrations.serving import Marks, ServedMark
 from powermark.integrations.settings import FIELD
 from powermark.integrations.torch import add_bias
 from powermark.watermark.tracker import Counts
@@ -46,7 +46,7 @@ def _marks() -> Marks | None:
     return Marks.from_environment()
 
 
-def _chosen(params: Any, marks: Marks) -> tuple[Mark, float] | None:
+def _chosen(params: Any, marks: Marks) -> tuple[ServedMark, float] | None:
     """Return a request's mark, and the scale of its bias at the request's temperature."""
     mark = marks.choose(params.extra_args)
     if mark is None:
@@ -201,7 +201,7 @@ class Slots:
         }
         self.send()
 
-    def add(self, slot: int, chosen: tuple[Mark, float] | None) -> bool:
+    def add(self, slot: int, chosen: tuple[ServedMark, float] | None) -> bool:
         """Begin a request in a slot."""
         self._stale = True
         if chosen is None:
@@ -246,7 +246,7 @@ class Slots:
         drafted = back <= ctx.expanded_local_pos.unsqueeze(-1)
         return torch.where(drafted, fed, committed).to(torch.int64)
 
-    def _steered(self, mark: Mark, place: int, slots: Tensor, ctx: Any) -> Tensor:
+    def _steered(self, mark: ServedMark, place: int, slots: Tensor, ctx: Any) -> Tensor:
         """Bring the counts up to date and return each row's bias; waits for the device."""
         h, counts = mark.spec.context_width, self._counts[mark.name]
         ids, ends = slots.cpu().numpy(), ctx.pos.cpu().numpy() + 1

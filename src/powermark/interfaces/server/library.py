@@ -33,7 +33,7 @@ _DETECTORS = 64  # kept ready; a client that varies alpha makes new ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class LoadedMark:
     """A spec, what it takes to detect it, and what was measured of it."""
 
     name: str
@@ -57,11 +57,11 @@ class Mark:
 class Library:
     """Everything by name."""
 
-    marks: Mapping[str, Mark] = field(default_factory=dict)
+    marks: Mapping[str, LoadedMark] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     examples: Mapping[str, str] = field(default_factory=dict)
 
-    def mark(self, name: str) -> Mark:
+    def mark(self, name: str) -> LoadedMark:
         """Return a mark; the refusal does not repeat the name."""
         return _named(self.marks, name, "spec")
 
@@ -110,7 +110,7 @@ def load_library(folder: Path | None, tokenizers: Sequence[Any]) -> Library:
     specs = {name: WatermarkSpec.from_dict(o, f"the spec {name!r}")
              for name, o in found.items() if o.get("format") == FORMAT}  # fmt: skip
     marks = {
-        name: Mark(
+        name: LoadedMark(
             name=name,
             spec=spec,
             key=_key(folder, name, spec),

@@ -21,7 +21,7 @@ from powermark.detection.scoring import REASONS, score
 from powermark.errors import PowermarkError
 from powermark.evaluation.writing import sampling_for, write_texts
 from powermark.interfaces.generations import mark_parts, signature_of
-from powermark.interfaces.server.library import Mark
+from powermark.interfaces.server.library import LoadedMark
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.refusals import Refusal, of_error
 from powermark.interfaces.server.schemas import GenerateAsked
@@ -39,7 +39,7 @@ class Writer:
         self.model, self._limits = model, limits
         self._lock = threading.Lock()
 
-    async def events(self, mark: Mark, asked: GenerateAsked) -> AsyncIterator[bytes]:
+    async def events(self, mark: LoadedMark, asked: GenerateAsked) -> AsyncIterator[bytes]:
         """Yield a line of JSON for each step, and the records at the end."""
         if mark.key is None:
             raise Refusal(422, "no-key", "the server has no key for this spec.")
@@ -80,7 +80,9 @@ class Writer:
         finally:
             gone.set()
 
-    def _write(self, mark: Mark, asked: GenerateAsked, tell: Any, gone: threading.Event) -> None:
+    def _write(
+        self, mark: LoadedMark, asked: GenerateAsked, tell: Any, gone: threading.Event
+    ) -> None:
         from powermark.integrations.transformers import WatermarkConfig
 
         assert mark.key is not None
@@ -136,7 +138,7 @@ class Writer:
 class _Row:
     """One text as it grows: its new characters, the state of its last token, its evidence."""
 
-    def __init__(self, model: Any, mark: Mark) -> None:
+    def __init__(self, model: Any, mark: LoadedMark) -> None:
         assert mark.key is not None
         self._model, self._scheme = model, scheme_of(mark.spec, mark.key)
         self._rates = mark.spec.gamma, planned_rate(mark.spec)
