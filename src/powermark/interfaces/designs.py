@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from powermark.errors import Infeasible, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from powermark.calibration.design import Design
     from powermark.calibration.plan import Plan
@@ -76,6 +76,21 @@ def signal_model(
             hint="for example --signal mixture --mixture .3:1,.7:90",
         ) from None
     return BetaMixture(weights, concentrations)
+
+
+def steering_of(
+    steer: bool,
+    *,
+    checkpoints: Sequence[int] | None,
+    delta_cap: float | None,
+    precision: float | None,
+) -> dict[str, Any]:
+    """Return what a plan is told beside its quantities; what nobody asked for is left out."""
+    if not steer and (checkpoints or delta_cap is not None):
+        raise InvalidInput("--checkpoint and --delta-cap are for --steer.")
+    more = {"checkpoints": checkpoints, "delta_cap": delta_cap, "precision": precision}
+    asked = {name: value for name, value in more.items() if value is not None}
+    return asked | ({"steer": True} if steer else {})
 
 
 def curve_of(

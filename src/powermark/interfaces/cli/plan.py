@@ -10,6 +10,7 @@ import typer
 
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.interfaces.cli import options
+from powermark.interfaces.designs import steering_of
 
 if TYPE_CHECKING:
     from powermark.calibration.plan import Plan
@@ -104,12 +105,8 @@ def plan_command(
         "attacked_power": attacked_power,
         "context_width": context_width,
         "variance_inflation": variance_inflation,
+        **steering_of(steer, checkpoints=checkpoint, delta_cap=delta_cap, precision=precision),
     }
-    if not steer and (checkpoint or delta_cap is not None):
-        raise InvalidInput("--checkpoint and --delta-cap are for --steer.")
-    more = {"precision": precision, "checkpoints": checkpoint, "delta_cap": delta_cap}
-    request |= {name: value for name, value in more.items() if value is not None}
-    request |= {"steer": True} if steer else {}
     if compare:
         _print_comparison(model_signal, request, as_json)
         return

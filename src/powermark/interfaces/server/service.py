@@ -18,7 +18,7 @@ from powermark.detection.detection import Detection, Detector
 from powermark.detection.report import Piece, evidence_path, html_report, pieces, words_of
 from powermark.detection.scoring import Scores
 from powermark.errors import InvalidInput, PowermarkError
-from powermark.interfaces.designs import Curve, curve_of, signal_model
+from powermark.interfaces.designs import Curve, curve_of, signal_model, steering_of
 from powermark.interfaces.detections import answer, inspection
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.access import Client, Rates, Tokens
@@ -55,12 +55,12 @@ class Service:
     def plan(self, asked: schemas.PlanAsked) -> Plan:
         """Solve for the quantity that is left out."""
         schemas.check_steering(asked)
-        more = {"precision": asked.precision, "delta_cap": asked.delta_cap}
-        options: dict[str, Any] = {name: v for name, v in more.items() if v is not None}
-        if asked.steer:
-            options |= {"steer": True, "checkpoints": asked.checkpoint}
-        elif asked.checkpoint or asked.delta_cap is not None:
-            raise InvalidInput("--checkpoint and --delta-cap are for --steer.")
+        options = steering_of(
+            asked.steer,
+            checkpoints=asked.checkpoint,
+            delta_cap=asked.delta_cap,
+            precision=asked.precision,
+        )
         return plan(
             n_tokens=asked.n_tokens,
             alpha=asked.alpha,
