@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from statistics import median
 from typing import Any
@@ -19,10 +19,15 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from powermark.calibration.design import Design
 from powermark.checks import count
+from powermark.detection.detection import Detector
 from powermark.detection.text import lost_in_round_trip, token_ids_of
 from powermark.errors import EngineProblem, InvalidInput
+from powermark.evaluation.verify import Verification, verify
 from powermark.evaluation.writing import Record, Sampling, batch_seed
+from powermark.watermark.keys import HashKey, SecretKey
+from powermark.watermark.spec import WatermarkSpec
 
 KEY_ENVIRONMENT = "OPENAI_API_KEY"  # sent if it is set, never shown
 OFF = "off"
@@ -120,6 +125,59 @@ class Answers:
         if pairs:
             found["lost"] = median(1.0 - marked / plain for marked, plain in pairs)
         return found
+
+
+def verify_endpoint(
+    spec: WatermarkSpec,
+    key: SecretKey | HashKey,
+    promise: Design,
+    endpoint: Endpoint,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    tokenizer: Any,
+    *,
+    mark: str | None,
+    batch: int,
+    seed: int = 0,
+    compare: bool = True,
+    on_text: Callable[[], object] = lambda: None,
+) -> Verification:
+    """Let a server write, and compare its texts with the promise; for the rest see :func:`ask`."""
+    detector = Detector(spec, key, tokenizer=tokenizer, alpha=promise.alpha)
+    answers = ask(
+        endpoint,
+        prompts,
+        sampling,
+        tokenizer,
+        mark=mark,
+        batch=batch,
+        seed=seed,
+        compare=compare,
+        on_text=on_text,
+    )
+    found = verify(spec, key, promise, answers.marked, answers.unmarked, seed=seed)
+    notes = list(found.notes)
+    for kind, records in (("marked", answers.marked), ("unmarked", answers.unmarked)):
+        if records:
+            seen = _called_marked(detector, [record["token_ids"] for record in records])
+            same = _called_marked(detector, [detector.ids_of(r["text"]) for r in records])
+            notes.append(
+                f"note: of {len(records)} {kind} requests {seen} are found to be marked, whatever "
+                f"their length; {same} from their text alone."
+            )
+    speed = answers.speed()
+    if "lost" in speed:
+        notes.append(
+            f"note: {speed['marked']:.1f} tokens/s marked, {speed['unmarked']:.1f} unmarked; "
+            f"{100 * speed['lost']:.1f} % lost, median of {len(answers.speeds['unmarked'])} rounds."
+        )
+    if not answers.exact:
+        notes.append("note: the server told no token ids; its texts were tokenised again.")
+    return replace(found, notes=tuple(notes), speed=speed)
+
+
+def _called_marked(detector: Detector, texts: list[Any]) -> int:
+    return sum(found.verdict == "watermarked" for found in detector.detect_many(texts))
 
 
 def ask(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,6 @@ from powermark.interfaces.cli.progress import progress
 
 if TYPE_CHECKING:
     from powermark.evaluation.verify import Verification
-    from powermark.evaluation.writing import Record
 
 EXAMPLES = """\
 Examples:
@@ -78,6 +76,8 @@ def verify_command(
     Exit code 1 if the promise is broken by more than chance allows.
     """
     from powermark.calibration.profile_file import load_profile
+    from powermark.evaluation.endpoint import Endpoint, verify_endpoint
+    from powermark.evaluation.pairs import write_pairs
     from powermark.evaluation.promise import check_profile, enough, promise_of
     from powermark.evaluation.prompts import prompts_for
     from powermark.evaluation.verify import verify
@@ -111,20 +111,21 @@ def verify_command(
         if output is not None:
             raise InvalidInput("-o does not keep a server's texts.")
         tokenizer = load_tokenizer(options.named_model(model))
-        found = _served(
-            mark,
-            secret,
-            promise,
-            given,
-            sampling,
-            tokenizer,
-            url=endpoint,
-            model=served_model,
-            name=mark_name,
-            batch=batch,
-            seed=seed,
-            compare=not no_compare,
-        )
+        with progress("asking", len(given) * (1 if no_compare else 2)) as advance:
+            found = verify_endpoint(
+                mark,
+                secret,
+                promise,
+                Endpoint(endpoint, served_model),
+                given,
+                sampling,
+                tokenizer,
+                mark=mark_name,
+                batch=batch,
+                seed=seed,
+                compare=not no_compare,
+                on_text=advance,
+            )
         _show(found, html, result, as_json)
         return
     if mark_name is not None or served_model is not None or no_compare:
@@ -132,8 +133,18 @@ def verify_command(
     language_model = load_model(options.named_model(model))
     for about, whose in ((promise.profile, "the plan"), (known and known.about, "the profile")):
         check_profile(about or {}, language_model, sampling, whose)
-    records = _records(mark, secret, language_model, given, sampling, seed, batch, output)
-    found = verify(mark, secret, promise, records[::2], records[1::2], profile=known, seed=seed)
+    marked, unmarked = write_pairs(
+        mark,
+        secret,
+        language_model,
+        given,
+        sampling,
+        seed=seed,
+        batch=batch,
+        output=output,
+        watch=partial(progress, "writing"),
+    )
+    found = verify(mark, secret, promise, marked, unmarked, profile=known, seed=seed)
     _show(found, html, result, as_json)
 
 
@@ -149,124 +160,3 @@ def _show(found: Verification, html: Path | None, result: Path | None, as_json: 
     print(told if as_json else found)
     if found.broken:
         raise typer.Exit(1)
-
-
-def _served(
-    mark: Any,
-    secret: Any,
-    promise: Any,
-    prompts: list[str],
-    sampling: Any,
-    tokenizer: Any,
-    *,
-    url: str,
-    model: str | None,
-    name: str | None,
-    batch: int,
-    seed: int,
-    compare: bool,
-) -> Verification:
-    """Let a server write, and compare its texts with the promise."""
-    from dataclasses import replace
-
-    from powermark.detection.detection import Detector
-    from powermark.evaluation.endpoint import Endpoint, ask
-    from powermark.evaluation.verify import verify
-
-    detector = Detector(mark, secret, tokenizer=tokenizer, alpha=promise.alpha)
-    with progress("asking", len(prompts) * (2 if compare else 1)) as advance:
-        answers = ask(
-            Endpoint(url, model),
-            prompts,
-            sampling,
-            tokenizer,
-            mark=name,
-            batch=batch,
-            seed=seed,
-            compare=compare,
-            on_text=advance,
-        )
-    found = verify(mark, secret, promise, answers.marked, answers.unmarked, seed=seed)
-    notes = list(found.notes)
-    for kind, records in (("marked", answers.marked), ("unmarked", answers.unmarked)):
-        if records:
-            hits = detector.detect_many([record["token_ids"] for record in records])
-            seen = sum(one.verdict == "watermarked" for one in hits)
-            again = detector.detect_many([detector.ids_of(record["text"]) for record in records])
-            same = sum(one.verdict == "watermarked" for one in again)
-            notes.append(
-                f"note: of {len(records)} {kind} requests {seen} are found to be marked, whatever "
-                f"their length; {same} from their text alone."
-            )
-    speed = answers.speed()
-    if "lost" in speed:
-        notes.append(
-            f"note: {speed['marked']:.1f} tokens/s marked, {speed['unmarked']:.1f} unmarked; "
-            f"{100 * speed['lost']:.1f} % lost, median of {len(answers.speeds['unmarked'])} rounds."
-        )
-    if not answers.exact:
-        notes.append("note: the server told no token ids; its texts were tokenised again.")
-    return replace(found, notes=tuple(notes), speed=speed)
-
-
-def _records(
-    mark: Any,
-    secret: Any,
-    model: Any,
-    prompts: list[str],
-    sampling: Any,
-    seed: int,
-    batch: int,
-    output: Path | None,
-) -> list[Record]:
-    """Return two texts for each prompt, the first with the mark, the second without."""
-    import numpy as np
-
-    from powermark.evaluation.records import Records
-    from powermark.evaluation.writing import digest_of_prompts, write_texts
-    from powermark.integrations.transformers import WatermarkConfig
-    from powermark.signature import signature
-    from powermark.watermark.keys import SecretKey
-
-    twice = [prompt for prompt in prompts for _ in range(2)]
-    config = WatermarkConfig(
-        mark,
-        secret,
-        model.tokenizer,
-        temperature=sampling.temperature,
-        marked=lambda ids: np.arange(ids.shape[0]) % 2 == 0,
-        record_kl=True,
-    )
-    line = signature(
-        "verify-texts",
-        spec=mark.digest,
-        key=secret.fingerprint if isinstance(secret, SecretKey) else None,
-        model=model.digest,
-        **asdict(sampling),
-        seed=seed,
-        batch=batch,
-        prompts=digest_of_prompts(prompts),
-    )
-    rows: list[Record] = []
-    with ExitStack() as stack:
-        records = None
-        if output is not None:
-            records = stack.enter_context(Records(output, line, 2 * batch, len(twice)))
-            rows = records.rows()
-        steps = -(-(len(twice) - len(rows)) // (2 * batch)) * sampling.n_tokens
-        advance = stack.enter_context(progress("writing", steps))
-        for part in write_texts(
-            model,
-            twice,
-            sampling,
-            seed=seed,
-            batch=2 * batch,
-            config=config,
-            done=len(rows),
-            signature=line,
-            on_step=advance,
-        ):
-            rows += part
-            if records is not None:
-                records.append(part)
-    return rows
