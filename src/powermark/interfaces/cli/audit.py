@@ -43,7 +43,6 @@ def audit_command(
 
     from powermark.detection.detection import Detector
     from powermark.evaluation.audit import audit
-    from powermark.interfaces.cli.detect import load_named_tokenizer
     from powermark.watermark.embed import load_key_for
     from powermark.watermark.spec import WatermarkSpec
 
@@ -52,7 +51,7 @@ def audit_command(
             raise InvalidInput(f"{name} must be 0 or more; got {value}.")
     mark = WatermarkSpec.load(spec)
     secret = load_key_for(mark, key)
-    tokenizer = load_named_tokenizer(model)
+    tokenizer = options.named_tokenizer(model)
     reader = Detector(mark, secret, tokenizer=tokenizer, alpha=0.5)
     if context_width is not None:
         mark = dataclasses.replace(mark, context_width=context_width)

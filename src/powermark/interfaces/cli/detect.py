@@ -81,7 +81,7 @@ def detect_command(
     texts_too = not reads_ids or prompt is not None or prompt_field in ("prompt", "text")
     tokenizer = None
     if texts_too or model is not None or tokens or html is not None:
-        tokenizer = load_named_tokenizer(model)
+        tokenizer = options.named_tokenizer(model)
     elif mark.tokenizer_digest is not None:
         typer.echo("note: without --model special tokens count like any other.", err=True)
     found = Detector(
@@ -118,13 +118,6 @@ def detect_command(
         raise typer.Exit(2)
     if exit_code and not marked:
         raise typer.Exit(1)
-
-
-def load_named_tokenizer(model: str | None) -> Any:
-    """Return the tokenizer of a model, of the embedded one by default."""
-    from powermark.models.language_model import load_tokenizer
-
-    return load_tokenizer(options.named_model(model))
 
 
 def _one(

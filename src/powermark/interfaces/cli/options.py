@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -77,6 +77,13 @@ def named_model(model: str | None) -> str:
     from powermark.models.catalog import DEFAULT_MODEL
 
     return model or DEFAULT_MODEL
+
+
+def named_tokenizer(model: str | None) -> Any:
+    """Return the model's tokenizer, of the embedded one by default."""
+    from powermark.models import load_tokenizer
+
+    return load_tokenizer(named_model(model))
 
 
 def vocabulary(

@@ -82,7 +82,7 @@ def verify_command(
     from powermark.evaluation.prompts import prompts_for
     from powermark.evaluation.verify import verify
     from powermark.evaluation.writing import sampling_for
-    from powermark.models import load_model, load_tokenizer
+    from powermark.models import load_model
     from powermark.watermark.embed import load_key_for
     from powermark.watermark.keys import HashKey
     from powermark.watermark.spec import WatermarkSpec
@@ -110,7 +110,7 @@ def verify_command(
     if endpoint is not None:
         if output is not None:
             raise InvalidInput("-o does not keep a server's texts.")
-        tokenizer = load_tokenizer(options.named_model(model))
+        tokenizer = options.named_tokenizer(model)
         with progress("asking", len(given) * (1 if no_compare else 2)) as advance:
             found = verify_endpoint(
                 mark,
