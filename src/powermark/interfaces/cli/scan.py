@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from powermark.errors import InvalidInput, MissingExtra
+from powermark.files import write_file
 from powermark.interfaces.cli import options
 
 if TYPE_CHECKING:
@@ -123,7 +124,10 @@ def scan_command(
     seconds = time.perf_counter() - start
     speed = {"documents": seen.documents, "tokens": seen.tokens, "seconds": round(seconds, 3)}
     if plot is not None:
-        _draw(found["marks"], plot)
+        from powermark.evaluation.figures.canvas import render
+        from powermark.evaluation.figures.p_values import draw_p_values
+
+        write_file(plot, render(draw_p_values(found["marks"]), plot))
     print(json.dumps({**found, "this_run": speed}, indent=2) if as_json else _shown(found, output))
     if engine == "local":
         typer.echo(
@@ -185,18 +189,3 @@ def _shown(found: dict[str, Any], output: str) -> str:
         parts.append("\n".join([table(rows), *mark["signatures"]]))
     rejected = f"{found['rejects']} rows or files rejected"
     return "\n\n".join([*parts, f"{rejected}; rows, calls and rejects are in {output}"])
-
-
-def _draw(marks: list[dict[str, Any]], plot: Path) -> None:
-    """Draw how many documents have which p-value: marked ones pile up at the left end."""
-    from powermark.evaluation.figures.canvas import BLUE, new_figure, render
-    from powermark.files import write_file
-
-    figure = new_figure(6.0, 2.6 * len(marks))
-    axes = figure.subplots(len(marks), squeeze=False)[:, 0]
-    for ax, mark in zip(axes, marks, strict=True):
-        bins = mark["p_histogram"]
-        ax.bar([(i + 0.5) / len(bins) for i in range(len(bins))], bins, 0.9 / len(bins), color=BLUE)
-        ax.set_xlabel(f"p, {mark['documents']} documents, mark {mark['mark']}")
-        ax.set_ylabel("documents")
-    write_file(plot, render(figure, plot))
