@@ -11,6 +11,7 @@ from powermark.calibration.signal import PlugIn, SignalModel
 from powermark.checks import count, in_interval, logit_bias, open_unit
 from powermark.errors import InvalidInput
 from powermark.signature import signature
+from powermark.tables import table
 from powermark.theory.bounds import efficiency, information_limit
 from powermark.theory.power import (
     beta_binomial_power,
@@ -213,11 +214,3 @@ def edit_parts(edits: Edits) -> dict[str, float | None]:
         "removal": edits.removal,
         "h": edits.context_width if edits and edits.survival is None else None,
     }
-
-
-def table(rows: list[tuple[str, str, str]]) -> str:
-    """Align (name, value, remark) rows as plain text."""
-    name_width = max(len(name) for name, _, _ in rows)
-    value_width = max(len(value) for _, value, _ in rows)
-    lines = [f"{name:<{name_width}}  {value:>{value_width}}  {more}" for name, value, more in rows]
-    return "\n".join(line.rstrip() for line in lines)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from powermark.calibration import authors
-from powermark.calibration.design import Design, edit_parts, evaluate, table
+from powermark.calibration.design import Design, edit_parts, evaluate
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.request import Answer, Method, Request
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
@@ -18,6 +18,7 @@ from powermark.calibration.steered import solve_steered
 from powermark.checks import count, in_interval, positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
+from powermark.tables import table
 from powermark.theory.bounds import efficiency, gamma_star, information_limit
 from powermark.theory.distortion import gamma_roots, gamma_zero, kl_divergence
 from powermark.theory.power import binomial_tail

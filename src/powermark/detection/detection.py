@@ -16,7 +16,6 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from powermark.calibration.design import table
 from powermark.checks import Array, open_unit
 from powermark.detection.evalue import bets, planned_rate
 from powermark.detection.findings import VERDICTS, Evidence, Findings, Verdict
@@ -33,6 +32,7 @@ from powermark.detection.windows import Kind as WindowKind
 from powermark.detection.windows import WindowTest
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
+from powermark.tables import table
 from powermark.theory.power import binomial_tail, critical_count, z_score
 from powermark.theory.required_length import required_length
 from powermark.watermark.embed import scheme_of

@@ -33,6 +33,7 @@ from powermark.evaluation.measure import (
 )
 from powermark.evaluation.writing import Record
 from powermark.signature import signature
+from powermark.tables import table
 from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.scheme import Scheme
@@ -110,11 +111,8 @@ class Verification:
         return [heading, *([check.name, *check.cells(), check.verdict] for check in self.checks)]
 
     def __str__(self) -> str:
-        rows = self.table()
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
-                 for row in rows]  # fmt: skip
-        return "\n".join([*lines, self.verdict(), *self.notes, self.signature])
+        lines = [table(self.table(), "<"), self.verdict(), *self.notes, self.signature]
+        return "\n".join(lines)
 
     def verdict(self) -> str:
         """Say in one sentence whether the promise holds."""

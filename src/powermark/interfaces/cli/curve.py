@@ -13,6 +13,7 @@ from powermark.files import write_file
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.files import read_plan
 from powermark.interfaces.designs import Curve, curve_of
+from powermark.tables import table
 
 if TYPE_CHECKING:
     from powermark.calibration.design import Design
@@ -111,9 +112,7 @@ def _draw(curve: Curve, plot: Path) -> None:
 def _print_table(curve: list[Design]) -> None:
     names = [*_COLUMNS, *(["attacked_power"] if curve[0].attacked_power is not None else [])]
     rows = [[_cell(getattr(design, name)) for name in names] for design in curve]
-    widths = [max(len(cell) for cell in column) for column in zip(names, *rows, strict=True)]
-    for row in [names, *rows]:
-        print("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)))
+    print(table([names, *rows], ">"))
     print(curve[0].signature.split("|v:")[0] + "|...")
 
 

@@ -14,6 +14,7 @@ import typer
 from powermark.errors import InvalidInput, MissingExtra
 from powermark.files import write_file
 from powermark.interfaces.cli import options
+from powermark.tables import table
 
 if TYPE_CHECKING:
     from powermark.corpus.scanner import Scanned
@@ -165,8 +166,6 @@ def _counter() -> Iterator[_Counter]:
 
 def _shown(found: dict[str, Any], output: str) -> str:
     """Return the summary as a table for each mark."""
-    from powermark.calibration.design import table
-
     parts = []
     for mark in found["marks"]:
         rows = [
