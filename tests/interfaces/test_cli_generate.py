@@ -200,7 +200,8 @@ def test_neighbouring_seeds_and_batches_share_nothing(
 ) -> None:
     prompts = tmp_path / "p.txt"
     prompts.write_text("a\na\na\na")
-    job = (*options, "--prompts", str(prompts), "--batch", "1", "--no-watermark", "--json")
+    job = (*options, "--prompts", str(prompts), "--batch", "1", "--no-watermark", "--json",
+           "--temperature", ".8")  # fmt: skip
     one, two = (
         [json.loads(line)["text"] for line in run(*job, "--seed", seed)[1].splitlines()]
         for seed in ("1", "2")
