@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
-from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from powermark.detection.evalue import log_e_path
 from powermark.detection.kernels import SCORED
 from powermark.detection.scoring import REASONS, Scores
 from powermark.detection.text import tokenise
+from powermark.pages import page
 
 _CALLED = {
     "count": "count of green tokens",
@@ -160,22 +160,20 @@ def _chart(path: Array, alpha: float) -> str:
     )
 
 
-_PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>powermark: $verdict</title>
-<link rel="icon" href="data:,">
-<meta name="viewport" content="width=device-width">
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1b1b1b; background: #fff }
-h1 { font-size: 1.6rem } th { text-align: left; padding-right: 1.5rem; font-weight: 600 }
+_PAGE = page(
+    "$verdict",
+    width=46,
+    style="""\
+th { text-align: left; padding-right: 1.5rem; font-weight: 600 }
 .text { white-space: pre-wrap; border: 1px solid #ccc; border-radius: 6px; padding: 1rem;
   overflow-wrap: anywhere }
 .green { background: #d9f2dc; text-decoration: underline 2px #1a7f37 }
 .red { background: #fbe3e1 } .out { color: #6b6b6b; font-style: italic }
 svg { width: 100% } polyline { fill: none; stroke: #1f4e9c; stroke-width: 2 }
 .goal { stroke: #8a5a00; stroke-dasharray: 6 4 } .axis { stroke: #999 }
-svg text { font: 11px system-ui, sans-serif; fill: #444 } footer { color: #555; font-size: .8rem }
-</style></head><body>
+svg text { font: 11px system-ui, sans-serif; fill: #444 }
+""",
+    body="""\
 <h1>$verdict</h1>
 <p>$statement</p>
 <table>$rows</table>$notes
@@ -188,5 +186,5 @@ svg text { font: 11px system-ui, sans-serif; fill: #444 } footer { color: #555; 
 enough, whenever one looks.</p>
 $chart
 <footer><p>$signature</p></footer>
-</body></html>
-""")
+""",
+)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from string import Template
 
 from powermark.evaluation.verify import Check, Verification
+from powermark.pages import page
 
 _CALLED = {
     "gamma_prime": "green rate",
@@ -69,20 +69,17 @@ def _bar(check: Check) -> str:
     )
 
 
-_PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>powermark: $title</title>
-<link rel="icon" href="data:,">
-<meta name="viewport" content="width=device-width">
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1b1b1b; background: #fff }
-h1 { font-size: 1.6rem } table { border-collapse: collapse; width: 100% }
+_PAGE = page(
+    "$title",
+    width=56,
+    style="""\
+table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #ddd }
 .wide { overflow-x: auto } .broken { color: #a40000; font-weight: 700 } .kept { color: #1a7f37 }
 svg { width: 10rem } .interval { stroke: #1f4e9c; stroke-width: 3 } circle { fill: #1f4e9c }
 .promise { stroke: #1b1b1b; stroke-width: 2 } .plain { stroke: #8a5a00; stroke-dasharray: 3 2 }
-footer { color: #555; font-size: .8rem; overflow-wrap: anywhere }
-</style></head><body>
+""",
+    body="""\
 <h1>$title</h1>
 <p>$verdict</p>
 <p>$mark</p>
@@ -94,5 +91,5 @@ $rows</table></div>
 the plug-in says as a dashed one. The intervals hold together with 95 %.</p>
 $notes
 <footer><p>$signature</p></footer>
-</body></html>
-""")
+""",
+)

@@ -15,6 +15,7 @@ import typer
 
 from powermark.files import make_folder, write_file
 from powermark.interfaces.cli import options
+from powermark.pages import page
 
 EXAMPLES = """\
 Examples:
@@ -78,8 +79,8 @@ def demo_command(
         shown = {"title": title, "line": f"powermark {command}", "said": said}
         sections.append(_SECTION.substitute({k: escape(v) for k, v in shown.items()}))
     links = [f'<li><a href="{name}">{name}</a></li>' for name in ("report.html", "verify.html")]
-    page = _PAGE.substitute(sections="".join(sections), links="".join(links))
-    write_file(folder / "index.html", page.encode())
+    shown_page = _PAGE.substitute(sections="".join(sections), links="".join(links))
+    write_file(folder / "index.html", shown_page.encode())
     typer.echo(f"\npage: {folder / 'index.html'}", err=True)
     typer.echo(f"to try things: powermark serve {shlex.quote(str(folder))}", err=True)
 
@@ -117,21 +118,19 @@ def _say(line: str) -> str:
 
 
 _SECTION = Template("<h2>$title</h2><p><code>$line</code></p><pre>$said</pre>")
-_PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>powermark: a demonstration</title>
-<link rel="icon" href="data:,">
-<meta name="viewport" content="width=device-width">
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1b1b1b; background: #fff }
-h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2rem }
+_PAGE = page(
+    "a demonstration",
+    width=60,
+    style="""\
+h2 { font-size: 1.2rem; margin-top: 2rem }
 pre { background: #f5f5f5; padding: .8rem; border-radius: 6px; overflow-x: auto;
   white-space: pre-wrap }
 code { overflow-wrap: anywhere }
-</style></head><body>
+""",
+    body="""\
 <h1>From a key to a kept promise</h1>
 <p>Every step is a command; below it is what it said.</p>
 <ul>$links</ul>
 $sections
-</body></html>
-""")
+""",
+)
