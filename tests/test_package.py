@@ -1,3 +1,4 @@
+import runpy
 import subprocess
 import sys
 
@@ -25,6 +26,24 @@ def test_importing_is_light() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_the_package_is_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["powermark", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("powermark", run_name="__main__")
+    assert capsys.readouterr().out == f"powermark {powermark.__version__}\n"
+
+
+def test_detectors_are_public_and_where_they_were() -> None:
+    from powermark.detection.detection import Detection, Detector
+    from powermark.detection.evalue import StreamDetector
+
+    assert powermark.Detector is Detector
+    assert powermark.Detection is Detection
+    assert powermark.StreamDetector is StreamDetector
 
 
 def test_signatures_leave_out_what_was_not_used() -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from powermark.calibration.profile import Profile
     from powermark.calibration.profile_file import load_profile
     from powermark.calibration.signal import PlugIn, SignalModel
+    from powermark.detection.detection import Detection, Detector
+    from powermark.detection.evalue import StreamDetector
     from powermark.errors import (
         EngineProblem,
         FileProblem,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BetaMixture",
     "Design",
+    "Detection",
+    "Detector",
     "Dirichlet",
     "Edits",
     "EngineProblem",
@@ -57,6 +61,7 @@ __all__ = [
     "SpecCorrupt",
     "SpecMismatch",
     "SpecTooNew",
+    "StreamDetector",
     "TopicMixture",
     "WatermarkSpec",
     "__version__",
@@ -80,6 +85,8 @@ _HOME = {
     "powermark.calibration.profile_file": ("load_profile",),
     "powermark.calibration.priors": ("BetaMixture", "Dirichlet", "TopicMixture"),
     "powermark.calibration.signal": ("PlugIn", "SignalModel"),
+    "powermark.detection.detection": ("Detection", "Detector"),
+    "powermark.detection.evalue": ("StreamDetector",),
     "powermark.errors": (
         "EngineProblem",
         "FileProblem",
