@@ -117,6 +117,16 @@ def test_the_size_is_at_most_alpha_with_repeats_and_padding(words: int, gamma: f
     assert np.all(rejected / texts <= alphas + 4.75 * np.sqrt(alphas / (texts / 10)))
 
 
+def test_greens_among_the_first_that_count() -> None:
+    rng = np.random.default_rng(7)
+    texts = [rng.integers(0, VOCAB, length) for length in (0, 80, 3, 500, 41)]
+    got = score(pm1(1), texts)
+    for n in (1, 30, 40):
+        rows = [got.colours(i) for i in range(got.texts)]
+        want = [row[:n].sum() if row.size >= n else np.nan for row in rows]
+        np.testing.assert_array_equal(got.first_greens(n), want)
+
+
 def test_nothing_to_score() -> None:
     batches: list[list[list[int]]] = [[], [[]], [[5]]]
     for texts in batches:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from powermark.checks import Array
 from powermark.detection import kernels
 from powermark.detection.kernels import NO_CONTEXT, PADDING, PROMPT, REPEATED, SCORED, SPECIAL
 from powermark.errors import InvalidInput, SpecMismatch
@@ -71,6 +72,15 @@ class Scores:
         """Return where in a text the tokens that count are."""
         span = slice(self.offsets[text], self.offsets[text + 1])
         return np.flatnonzero(self.state[span] == SCORED)
+
+    def first_greens(self, n: int) -> Array:
+        """Return the greens among each text's first n tokens that count; nan where it has fewer."""
+        counted = np.flatnonzero(self.state == SCORED)
+        sums = np.concatenate([[0], np.cumsum(self.green[counted])])
+        starts = np.searchsorted(counted, self.offsets[:-1])
+        enough = self.scored >= n
+        ends = np.where(enough, starts + n, starts)
+        return np.where(enough, sums[ends] - sums[starts], np.nan)
 
     def _sums(self, marks: Mask) -> Ids:
         return np.asarray(kernels.sums(marks, self.offsets))

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from powermark.checks import in_interval
+from powermark.checks import Array, in_interval
+from powermark.detection.kernels import SCORED
 from powermark.detection.scoring import Scores, score
 from powermark.detection.statistics import green_rate_interval
 from powermark.errors import InvalidInput
@@ -101,18 +102,19 @@ def audit(
     schemes += [scheme_of(fresh, SecretKey(rng.bytes(32))) for _ in range(fresh_keys)]
     given = score(schemes[0], texts, special_ids=special_ids)
     rejected: set[int] = set()
-    counts: dict[int, list[NDArray[np.int64]]] = {n: [] for n in lengths}
+    counts: dict[int, list[Array]] = {n: [] for n in lengths}
     for scheme in schemes:
         scores = given if scheme is schemes[0] else score(scheme, texts, special_ids=special_ids)
         for n in lengths:
-            counts[n].append(_first(scores, n))
+            counts[n].append(scores.first_greens(n))
     rows = []
     for n in lengths:
-        long_enough = counts[n][0] >= 0
         for alpha in alphas:
             k = int(critical_count(n, spec.gamma, alpha))
-            calls = np.array([found[found >= 0] >= k for found in counts[n]])  # (keys, texts)
-            rejected |= set(np.flatnonzero(long_enough & (counts[n][0] >= k)).tolist())
+            calls = np.array(
+                [found[np.isfinite(found)] >= k for found in counts[n]]
+            )  # (keys, texts)
+            rejected |= set(np.flatnonzero(counts[n][0] >= k).tolist())
             rows.append(_row(n, alpha, float(binomial_tail(n, k, spec.gamma)), calls, rng))
     fingerprint = key.fingerprint if isinstance(key, SecretKey) else None
     return Audit(
@@ -124,16 +126,6 @@ def audit(
             "audit", spec=spec.digest[:12], key=fingerprint, texts=len(texts), fresh=fresh_keys
         ),
     )
-
-
-def _first(scores: Scores, n: int) -> NDArray[np.int64]:
-    """Return the greens among each text's first n counted tokens; -1 where it has fewer."""
-    counted = np.flatnonzero(scores.state == 0)
-    sums = np.concatenate([[0], np.cumsum(scores.green[counted])])
-    starts = np.searchsorted(counted, scores.offsets[:-1])
-    enough = scores.scored >= n
-    ends = np.where(enough, starts + n, starts)
-    return np.where(enough, sums[ends] - sums[starts], -1)
 
 
 def _row(
@@ -165,7 +157,7 @@ def _row(
 
 def _shared(scores: Scores, h: int) -> tuple[tuple[tuple[int, ...], int, bool], ...]:
     """Return the ten n-grams that the most texts have, with their colour under the key."""
-    counted = np.flatnonzero(scores.state == 0)
+    counted = np.flatnonzero(scores.state == SCORED)
     if counted.size == 0:
         return ()
     grams = scores.ids[counted[:, None] - np.arange(h, -1, -1)]

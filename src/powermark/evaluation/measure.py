@@ -81,10 +81,7 @@ def green_counts(
     prompts: Sequence[ArrayLike] | None = None,
 ) -> Array:
     """Green tokens among the first ``n_tokens`` that count; nan for texts with fewer."""
-    scores = score(scheme, texts, prompts=prompts)
-    colours = [scores.colours(i) for i in range(scores.texts)]
-    counts = [c[:n_tokens].sum() if c.size >= n_tokens else np.nan for c in colours]
-    return np.array(counts, np.float64)
+    return score(scheme, texts, prompts=prompts).first_greens(n_tokens)
 
 
 def detected(counts: Array, critical_count: int, level: float = LEVEL) -> Estimate:
