@@ -29,8 +29,9 @@ from scipy import stats
 from tokenizers import Tokenizer
 
 from benchmarks.corpus import write_corpus
+from powermark.corpus.batches import Wanted
 from powermark.corpus.output import Output
-from powermark.corpus.readers import Wanted, read
+from powermark.corpus.readers import read
 from powermark.corpus.recipe import Recipe
 from powermark.corpus.scan import scan
 from powermark.corpus.sources import find_sources

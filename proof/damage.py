@@ -19,8 +19,8 @@ from unittest.mock import patch
 import numpy as np
 
 from powermark.calibration.profile_file import load_profile
+from powermark.corpus.batches import Wanted
 from powermark.corpus.output import Output
-from powermark.corpus.readers import Wanted
 from powermark.corpus.recipe import Recipe
 from powermark.corpus.scan import scan
 from powermark.corpus.sources import find_sources

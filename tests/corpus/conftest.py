@@ -11,7 +11,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from powermark import plan
-from powermark.corpus.readers import Wanted
+from powermark.corpus.batches import Wanted
 from powermark.corpus.recipe import Recipe
 from powermark.models.tokenizer import FileTokenizer
 from powermark.watermark.keys import SecretKey

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from powermark.corpus import local, patience, readers, sources
+from powermark.corpus import batches, local, patience, sources
+from powermark.corpus.batches import Wanted
 from powermark.corpus.output import Output
 from powermark.corpus.patience import TRIES, PatientFile, passing, patiently
-from powermark.corpus.readers import Wanted, read
+from powermark.corpus.readers import read
 from powermark.corpus.scan import scan
 from powermark.corpus.sources import find_sources
 from powermark.errors import FileProblem
@@ -187,7 +188,7 @@ def test_what_could_not_be_reached_is_tried_again(
     world: World, tmp_path: Path, shaky: type[Shaky], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second of three files is away at first; going on gives what an undisturbed scan gives."""
-    monkeypatch.setattr(readers, "ROWS", 4)
+    monkeypatch.setattr(batches, "ROWS", 4)
     monkeypatch.setattr(local, "PART", 1)
     texts = [text_of(ids) for ids in documents(world, 18)]
     for number, name in enumerate("abc"):

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from powermark.corpus import readers
-from powermark.corpus.readers import Batch, Reject, Wanted, read
+from powermark.corpus import batches
+from powermark.corpus.batches import IDS, TEXT, Batch, Reject, Wanted
+from powermark.corpus.readers import read
 from powermark.corpus.sources import find_sources, units
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 
@@ -133,7 +134,7 @@ def test_bad_rows_are_rejected_with_their_place(tmp_path: Path) -> None:
     path.write_bytes(good + b"\n".join(bad) + b"\n \n")
     found = rows([str(path)], Wanted(longest=50))
     assert contents(found) == ["one", [1, 2], [], "two"]
-    assert [batch.content.type for batch in found[:3]] == [readers.TEXT, readers.IDS, readers.TEXT]
+    assert [batch.content.type for batch in found[:3]] == [TEXT, IDS, TEXT]
     problems = rejects(found)
     assert [int(place.rpartition(":")[2]) for place, *_ in problems] == list(range(5, 19))
     words = ["not JSON", "no field", "no field", "null", *["neither"] * 5, "not Unicode"]
@@ -196,7 +197,7 @@ def test_files_that_break_off(tmp_path: Path) -> None:
 
 
 def test_batches_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "WEIGHT", 10)
+    monkeypatch.setattr(batches, "WEIGHT", 10)
     texts = ["12345", "123456", "1234", "123456789012", "1"]
     (tmp_path / "a.jsonl").write_bytes(lines(texts))
     pq.write_table(pa.table({"text": texts}), tmp_path / "b.parquet")

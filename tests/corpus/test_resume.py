@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from powermark import Plan, plan
-from powermark.corpus import local, readers, sources
+from powermark.corpus import batches, local, sources
 from powermark.corpus.output import Output
 from powermark.corpus.scan import scan
 from powermark.corpus.sources import find_sources
@@ -34,7 +34,7 @@ def refused(world: World, tmp_path: Path, words: str, form: str = "parquet", **g
 @pytest.mark.parametrize(
     ("module", "name", "words"),
     [(local, "PART", "partitions"), (sources, "UNIT_BYTES", "partitions"),
-     (readers, "ROWS", "batches"), (readers, "WEIGHT", "batches")],
+     (batches, "ROWS", "batches"), (batches, "WEIGHT", "batches")],
 )  # fmt: skip
 def test_another_way_to_cut(
     world: World,

@@ -16,7 +16,7 @@ import fsspec
 import pyarrow.parquet as pq
 import pytest
 
-from powermark.corpus import local, readers, sources
+from powermark.corpus import batches, local, sources
 from powermark.corpus.output import Output
 from powermark.corpus.scan import scan
 from powermark.corpus.scanner import SCHEMA, Scanned
@@ -29,7 +29,7 @@ from tests.corpus.conftest import World, documents, text_of, write_jsonl
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches of 4 documents and partitions of 2 batches, one portion a file."""
-    monkeypatch.setattr(readers, "ROWS", 4)
+    monkeypatch.setattr(batches, "ROWS", 4)
     monkeypatch.setattr(local, "PART", 2)
     monkeypatch.setattr(sources, "UNIT_BYTES", 1)
 
@@ -109,9 +109,9 @@ def test_a_scan_and_every_way_to_interrupt_it(
 
 _CHILD = """
 import sys, time
-from powermark.corpus import local, readers
+from powermark.corpus import batches, local
 from powermark.interfaces.cli import main
-readers.ROWS, local.PART = 4, 2
+batches.ROWS, local.PART = 4, 2
 real = local.Output.write_part
 def slow(self, *given):
     print("part", flush=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from powermark.corpus.readers import IDS, TEXT, Batch
+from powermark.corpus.batches import IDS, TEXT, Batch
 from powermark.corpus.scanner import SCHEMA, Scanner
 from powermark.detection.detection import Detector
 from powermark.detection.text import characters_of, flat_ids

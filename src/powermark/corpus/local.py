@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 
+from powermark.corpus.batches import Batch, Wanted
 from powermark.corpus.output import Output
-from powermark.corpus.readers import Batch, Wanted, read
+from powermark.corpus.readers import read
 from powermark.corpus.scanner import Scanned, Scanner
 from powermark.corpus.sources import Source
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from powermark.corpus.batches import Reject
 from powermark.corpus.patience import PatientFile, patiently
-from powermark.corpus.readers import Reject
 from powermark.corpus.scanner import SCHEMA
 from powermark.errors import FileProblem, InvalidInput
 from powermark.files import lock, make_folder, new_file

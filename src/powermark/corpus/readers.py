@@ -1,7 +1,7 @@
 """From files to batches of documents of bounded size; what is none is rejected with a reason.
 
-A batch's ``content`` is a text column or a column of token ids. JSONL, CSV and text files are read
-row by row, which takes a hundredth of the time that tokenising does; Parquet column by column.
+JSONL, CSV and text files are read row by row, which takes a hundredth of the time that tokenising
+does; Parquet column by column.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
@@ -20,53 +19,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from powermark.corpus import batches
+from powermark.corpus.batches import TEXT, Batch, Reject, Wanted, no_column
+from powermark.corpus.parquet import read_parquet
 from powermark.corpus.patience import TRIES, PatientFile, passing
 from powermark.corpus.sources import STDIN, Source
 from powermark.errors import FileProblem
 
-ROWS = 512  # documents of a batch
-WEIGHT = 2_000_000  # characters or token ids of a batch, unless one document alone has more
-TEXT, IDS = pa.large_string(), pa.large_list(pa.int64())
 _BUFFER = 2**18  # bytes that are read at once
 _WIDE = 16  # bytes of a line of JSON or characters of a CSV field, for each that is allowed
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is read of a row: the field with the text or its token ids, and the one with its id.
-
-    Without ``id_field`` a document's id is its place, ``file:number``. Documents with more
-    characters, or token ids, than ``longest`` are rejected.
-    """
-
-    field: str = "text"
-    id_field: str | None = None
-    longest: int = 1_000_000
-
-
-class Reject(NamedTuple):
-    """A row, or a file from there on, that is left out.
-
-    ``file`` tells the two apart. ``again`` for a file that could not be reached for a passing
-    reason: a scan that goes on tries it again.
-    """
-
-    place: str
-    reason: str
-    file: bool = False
-    again: bool = False
-
-
-class Batch(NamedTuple):
-    """Some documents, and what was rejected among them."""
-
-    ids: pa.Array
-    content: pa.Array
-    rejects: list[Reject]
 
 
 class Row(NamedTuple):
@@ -86,7 +49,7 @@ def read(unit: Sequence[Source], wanted: Wanted) -> Iterator[Batch]:
         for source in group:
             try:
                 with _open(source) as stream:
-                    yield from _parquet(stream, source.url, wanted)
+                    yield from read_parquet(stream, source.url, wanted)
             except _BROKEN as error:
                 yield _batch([], [], [_broken(source, error)])
 
@@ -146,7 +109,7 @@ def _batches(rows: Iterator[Row | Reject], wanted: Wanted) -> Iterator[Batch]:
     weight = 0
     for row in rows:
         checked = row if isinstance(row, Reject) else _checked(row, wanted)
-        full = weight >= WEIGHT or len(names) + len(rejects) >= ROWS
+        full = weight >= batches.WEIGHT or len(names) + len(rejects) >= batches.ROWS
         if full or (
             names
             and not isinstance(checked, Reject)
@@ -190,7 +153,7 @@ def _checked(row: Row, wanted: Wanted) -> Row | Reject:
         except UnicodeEncodeError:
             return Reject(place, "not Unicode text")
     if len(value) > wanted.longest:
-        return Reject(place, f"too long: more than {wanted.longest} characters or token ids")
+        return Reject(place, wanted.too_long)
     return Row(place, name, value)
 
 
@@ -224,8 +187,8 @@ def _json_lines(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]
             yield Reject(place, "not JSON")
             continue
         if not isinstance(found, dict) or wanted.field not in found:
-            if not known and number >= ROWS:
-                raise FileProblem(_no_column(wanted.field, found))
+            if not known and number >= batches.ROWS:
+                raise FileProblem(no_column(wanted.field, found))
             yield Reject(place, f"no field {wanted.field!r}")
             continue
         known = True
@@ -247,7 +210,7 @@ def _csv(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
 def _csv_rows(
     rows: Iterator[list[str]], names: list[str], url: str, wanted: Wanted
 ) -> Iterator[Row | Reject]:
-    _need(names, wanted)
+    wanted.check(names)
     field = names.index(wanted.field)
     name = None if wanted.id_field is None else names.index(wanted.id_field)
     for number, row in enumerate(rows, 1):
@@ -282,100 +245,3 @@ _ROWS: dict[str, Callable[[Any, str, Wanted], Iterator[Row | Reject]]] = {
 
 def _named(value: object, place: str) -> str:
     return place if value is None else str(value).encode(errors="replace").decode()
-
-
-def _need(names: Sequence[str], wanted: Wanted) -> None:
-    for name in (wanted.field, wanted.id_field):
-        if name is not None and name not in names:
-            raise FileProblem(_no_column(name, names))
-
-
-def _no_column(name: str, found: object) -> str:
-    names = [str(each) for each in found] if isinstance(found, (dict, list)) else []
-    return f"no column {name!r}; there is {', '.join(names) or 'none'}"
-
-
-def _parquet(stream: Any, url: str, wanted: Wanted) -> Iterator[Batch]:
-    file = pq.ParquetFile(stream)
-    _need(file.schema_arrow.names, wanted)
-    columns = [wanted.field] if wanted.id_field is None else [wanted.field, wanted.id_field]
-    first = 1
-    for batch in file.iter_batches(batch_size=ROWS, columns=columns, use_threads=False):
-        numbers = pa.array(np.arange(first, first + batch.num_rows)).cast(TEXT)
-        places = pc.binary_join_element_wise(pa.scalar(url, TEXT), numbers, pa.scalar(":", TEXT))
-        names = places
-        if wanted.id_field is not None:
-            names = pc.coalesce(batch.column(wanted.id_field).cast(TEXT), places)
-        yield from _split(_column(batch.column(wanted.field), names, places, wanted))
-        first += batch.num_rows
-
-
-def _column(column: pa.Array, names: pa.Array, places: pa.Array, wanted: Wanted) -> Batch:
-    """Return the good rows of a column; the reasons of the others, the first that applies."""
-    content, undecodable = _content(column, wanted.field)
-    lengths = pc.utf8_length(content) if content.type == TEXT else pc.list_value_length(content)
-    too_long = f"too long: more than {wanted.longest} characters or token ids"
-    checks = [
-        (undecodable, "not UTF-8"),
-        (column.is_null().to_numpy(zero_copy_only=False), f"{wanted.field!r} is null"),
-        (pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False) > wanted.longest, too_long),
-    ]
-    if content.type == IDS and content.flatten().null_count:
-        holes = pc.is_null(content.flatten()).to_numpy(zero_copy_only=False)
-        each = np.repeat(np.arange(len(content)), pc.fill_null(lengths, 0).to_numpy())
-        empty = np.bincount(each[holes], minlength=len(content)) > 0
-        checks.append((empty, f"{wanted.field!r} has a null among its token ids"))
-    bad = np.logical_or.reduce([mask for mask, _ in checks])
-    if not bad.any():
-        return Batch(names, content, [])
-    rejects = [
-        Reject(places[i].as_py(), next(reason for mask, reason in checks if mask[i]))
-        for i in np.flatnonzero(bad).tolist()
-    ]
-    good = pa.array(~bad)
-    return Batch(names.filter(good), content.filter(good), rejects)
-
-
-def _content(column: pa.Array, field: str) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Return a column as texts or as token ids, and where it holds bytes that are no text."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind, fine = column.type, np.zeros(len(column), bool)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        if pa.types.is_integer(kind.value_type):
-            return column.cast(IDS), fine
-    elif any(test(kind) for test in _TEXTS):
-        raw = column.cast(pa.large_binary())
-        try:
-            return raw.cast(TEXT), fine
-        except pa.ArrowInvalid:
-            bad = np.array([_undecodable(value) for value in raw.to_pylist()])
-            return pc.if_else(pa.array(bad), pa.scalar(b"", raw.type), raw).cast(TEXT), bad
-    raise FileProblem(f"{field!r} holds {column.type}, neither text nor token ids")
-
-
-_TEXTS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-)
-
-
-def _undecodable(value: bytes | None) -> bool:
-    try:
-        (value or b"").decode()
-    except UnicodeDecodeError:
-        return True
-    return False
-
-
-def _split(batch: Batch) -> Iterator[Batch]:
-    """Cut a batch of long documents into lighter ones."""
-    measure = pc.utf8_length if batch.content.type == TEXT else pc.list_value_length
-    ends = np.cumsum(measure(batch.content).to_numpy(zero_copy_only=False)) // WEIGHT
-    starts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist()]
-    for start, stop in zip(starts, [*starts[1:], len(ends)], strict=True):
-        size = stop - start
-        rejects = batch.rejects if start == 0 else []
-        yield Batch(batch.ids.slice(start, size), batch.content.slice(start, size), rejects)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import scrypt
 from typing import Any
 
-from powermark.corpus.readers import Wanted
+from powermark.corpus.batches import Wanted
 from powermark.corpus.scanner import Mark, Scanner
 from powermark.detection.detection import Detector, Kind
 from powermark.errors import InvalidInput

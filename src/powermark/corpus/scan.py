@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
-from powermark.corpus import local, readers
+from powermark.corpus import batches, local
 from powermark.corpus import sources as files
 from powermark.corpus.local import Step, scan_local
 from powermark.corpus.output import Output
@@ -60,7 +60,7 @@ def scan(
     job = {
         **scanner.identity,
         "fields": asdict(recipe.wanted),
-        "batches": [readers.ROWS, readers.WEIGHT],
+        "batches": [batches.ROWS, batches.WEIGHT],
         "partitions": [local.PART, files.UNIT_BYTES],
         "sources": [asdict(source) for source in sources],
     }

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from powermark.checks import Array
-from powermark.corpus.readers import TEXT, Batch, Reject
+from powermark.corpus.batches import TEXT, Batch, Reject
 from powermark.detection.detection import Detector
 from powermark.detection.findings import VERDICTS, Findings
 from powermark.detection.scoring import Ids

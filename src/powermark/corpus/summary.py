@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from powermark.checks import Array, open_unit
+from powermark.corpus.batches import Reject
 from powermark.corpus.output import Output
-from powermark.corpus.readers import Reject
 from powermark.corpus.scanner import SCHEMA
 from powermark.detection.findings import VERDICTS
 from powermark.detection.statistics import green_rate_interval

@@ -81,8 +81,8 @@ def scan_command(
     Exit code 2 where a file could not be read to its end; rejected rows are only counted.
     """
     try:
+        from powermark.corpus.batches import Wanted
         from powermark.corpus.output import Output
-        from powermark.corpus.readers import Wanted
         from powermark.corpus.recipe import Recipe
         from powermark.corpus.scan import scan
         from powermark.corpus.sources import find_sources
