@@ -7,11 +7,8 @@ count for that to mean anything. None of them says who wrote a text.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +16,9 @@ from numpy.typing import ArrayLike
 from powermark.checks import Array, open_unit
 from powermark.detection.evalue import bets, planned_rate
 from powermark.detection.findings import VERDICTS, Evidence, Findings, Verdict
+from powermark.detection.foresight import ENOUGH_POWER, Foresight
 from powermark.detection.kernels import REPEATED
+from powermark.detection.result import Detection, Kind
 from powermark.detection.scoring import Ids, Scores, score, score_flat
 from powermark.detection.statistics import (
     green_rate_interval,
@@ -30,92 +29,20 @@ from powermark.detection.statistics import (
 from powermark.detection.text import normalise, token_ids_of, valid
 from powermark.detection.windows import Kind as WindowKind
 from powermark.detection.windows import WindowTest
-from powermark.errors import Infeasible, InvalidInput
+from powermark.errors import InvalidInput
 from powermark.signature import signature
-from powermark.tables import table
-from powermark.theory.power import binomial_tail, critical_count, z_score
-from powermark.theory.required_length import required_length
+from powermark.theory.power import z_score
 from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.scheme import Mask
 from powermark.watermark.spec import WatermarkSpec, digest_of
 
-Kind = Literal["count", "winmax", "winmax-c", "evalue"]
-ENOUGH_POWER = 0.8  # below, finding nothing means nothing
-_LONGEST_WALK = 20_000  # tokens of a simulated walk of evidence
+__all__ = ["Detection", "Detector", "Kind"]
+
 _FEW_REDS = 2.5  # red tokens that chance may put at the start of a marked text
-_LONGEST_WINDOWED = 1_000  # tokens of a text that a window detector's power is simulated for
-_LENGTHS = 4_096  # of which power and size are kept; a detector may live for long
-_DRAWS = 2_000  # marked texts simulated for the power of a window or e-value detector
 _MANY_REPEATS = 0.3  # share of a text
 _LOG_2 = float(np.log(2.0))
 _UNMARKED_START = 3.0  # nats against the mark in the first half before we speak of a prompt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detection:
-    """What was found in one text.
-
-    ``p`` and ``p_mid`` are corrected for the number of keys tried; ``z``, of a single key, is None
-    with several. ``p_mid`` and ``z`` are companions that guarantee nothing. ``green_rate_low`` and
-    ``_high`` are a 95 % Clopper-Pearson interval. ``power`` is the probability that this detector
-    finds a marked text with as many counted tokens, at the plan's ``gamma_prime``. ``span_start``
-    and ``span_stop`` are the most marked stretch, in tokens; ``tokens_needed`` those with which the
-    count finds four marked texts in five.
-    """
-
-    verdict: Verdict
-    p: float
-    bits: float
-    alpha: float
-    detector: Kind
-    tokens: int
-    scored: int
-    repeated: int
-    green: int
-    green_rate: float | None
-    green_rate_low: float
-    green_rate_high: float
-    gamma: float
-    gamma_prime: float
-    z: float | None
-    p_mid: float
-    marked_share: float | None
-    power: float
-    tokens_needed: int | None
-    span_start: int | None
-    span_stop: int | None
-    key: str | None
-    keys_tried: int
-    warnings: tuple[str, ...]
-    signature: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that the command line prints and the web answers with."""
-        return dataclasses.asdict(self)
-
-    def __str__(self) -> str:
-        """Return a small table."""
-        rate = "-" if self.green_rate is None else f"{self.green_rate:.4f}"
-        interval = f"95 % interval {self.green_rate_low:.3f} to {self.green_rate_high:.3f}"
-        needed = "-" if self.tokens_needed is None else str(self.tokens_needed)
-        rows = [
-            (
-                "p",
-                f"{self.p:.3g}",
-                f"{self.detector}; alpha = {self.alpha:g}; {self.bits:.1f} bits",
-            ),
-            ("tokens", f"{self.tokens}", f"{self.scored} count, {self.repeated} are repeats"),
-            ("green", f"{self.green}", f"of {self.scored}"),
-            (
-                "green_rate",
-                rate,
-                f"{interval}; gamma {self.gamma:.3f}, mark {self.gamma_prime:.3f}",
-            ),
-            ("power", f"{self.power:.3f}", f"at this length; .8 needs {needed} counted tokens"),
-        ]
-        notes = [f"note: {warning}" for warning in self.warnings]
-        return "\n".join([self.verdict, table(rows), *notes, self.signature])
 
 
 class Detector:
@@ -180,9 +107,9 @@ class Detector:
             a=self.alpha,
             normalise="yes" if normalise_text else None,
         )
+        self._foresight = Foresight(spec, detector, self.alpha, self.gamma_prime, len(named))
         # by the number of counted tokens
-        self.power_at = lru_cache(maxsize=_LENGTHS)(self._power_at)
-        self.size_at = lru_cache(maxsize=_LENGTHS)(self._size_at)
+        self.power_at, self.size_at = self._foresight.power_at, self._foresight.size_at
 
     def detect(self, text: str | ArrayLike, *, prompt: str | ArrayLike | None = None) -> Detection:
         """Return what is found in one text, or in its token ids."""
@@ -241,56 +168,6 @@ class Detector:
         level = self.alpha / len(self._schemes)
         return float(np.log(test.p_safe(z) if test.supports(level) else test.p_bound(z)))
 
-    def _size_at(self, n: int) -> float:
-        if self.detector != "count":
-            return self.alpha
-        tried = len(self._schemes)
-        k = critical_count(max(n, 1), self.spec.gamma, self.alpha / tried)
-        one = float(binomial_tail(max(n, 1), k, self.spec.gamma)) if n else 0.0
-        return float(-np.expm1(tried * np.log1p(-one)))
-
-    def _power_at(self, n: int) -> float:
-        gamma, rate, level = self.spec.gamma, self.gamma_prime, self.alpha / len(self._schemes)
-        if n == 0 or rate <= gamma:
-            return 0.0
-        if self.detector == "count":
-            k = int(critical_count(n, gamma, level))
-            if self._schedule is not None:
-                return self._schedule.power(n, k)
-            return float(binomial_tail(n, k, rate))
-        rng = np.random.default_rng(n)
-        if self.detector == "evalue":
-            return self._evalue_power(min(n, _LONGEST_WALK), level, rng)
-        # a longer text has more power, and a search takes time in the square of its length
-        test = WindowTest(self.detector, min(n, _LONGEST_WINDOWED), gamma)
-        return test.power(rate, level, draws=_DRAWS, rng=rng, schedule=self._schedule)
-
-    def _evalue_power(self, n: int, level: float, rng: np.random.Generator) -> float:
-        """Simulate walks of n tokens, some at a time; a longer text only has more power."""
-        up, down = bets(self.spec.gamma, self.gamma_prime)
-        reached, part = 0, 100
-        for _ in range(_DRAWS // part):
-            if self._schedule is None:
-                green = rng.random((part, n)) < self.gamma_prime
-            else:
-                green = self._schedule.draw(part, n, rng)
-            steps = np.where(green, up, down)
-            reached += int((np.cumsum(steps, axis=1).max(axis=1) >= -np.log(level)).sum())
-        return reached / _DRAWS
-
-    @cached_property
-    def tokens_needed(self) -> int | None:
-        """Counted tokens with which the count finds four marked texts in five; None for others."""
-        if self.detector != "count":
-            return None
-        level = self.alpha / len(self._schemes)
-        if self._schedule is not None:
-            return self._schedule.tokens_needed(level, ENOUGH_POWER)
-        try:
-            return required_length(self.spec.gamma, self.gamma_prime, level, ENOUGH_POWER)
-        except (Infeasible, InvalidInput):
-            return None
-
     def find(self, ids: Ids, offsets: Ids) -> Findings:
         """Return what is found in texts that lie end to end: text i is ids[offsets[i] to [i+1]]."""
         return self._judge(
@@ -299,6 +176,11 @@ class Detector:
                 for name, scheme in self._schemes.items()
             }
         )
+
+    @property
+    def tokens_needed(self) -> int | None:
+        """Counted tokens with which the count finds four marked texts in five; None for others."""
+        return self._foresight.tokens_needed
 
     @property
     def names(self) -> list[str | None]:

@@ -1,6 +1,6 @@
 """What was found in many texts at once: one array a field, one entry a text.
 
-:class:`powermark.detection.detection.Detection` is one row of this with its constants and warnings.
+:class:`powermark.detection.result.Detection` is one row of this with its constants and warnings.
 """
 
 from __future__ import annotations
