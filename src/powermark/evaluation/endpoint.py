@@ -24,7 +24,8 @@ from powermark.checks import count
 from powermark.detection.detection import Detector
 from powermark.detection.text import lost_in_round_trip, token_ids_of
 from powermark.errors import EngineProblem, InvalidInput
-from powermark.evaluation.verify import Verification, verify
+from powermark.evaluation.verification import Verification
+from powermark.evaluation.verify import verify
 from powermark.evaluation.writing import Record, Sampling, batch_seed
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import WatermarkSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from powermark.evaluation.verify import Check, Verification
+from powermark.evaluation.verification import Check, Verification
 from powermark.pages import page
 
 _CALLED = {
