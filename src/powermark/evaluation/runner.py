@@ -110,12 +110,16 @@ def _write(
     rows = write_batch(
         lab.model, prompts, sampling, seed=lab.seed, first=first, config=config, on_step=lab.on_step
     )
+    texts = [record["token_ids"] for record in rows]
+    colours: list[str] = []
+    for cell, size in groups:
+        colours += _colours(lab, cell.gamma, texts[len(colours) :][:size])
     for row, ((cell, number), record) in enumerate(zip(jobs, rows, strict=True)):
         steps = len(record["token_ids"])
         if sampling.temperature != 1.0:
             record["kl_plain"] = config.plain.kl[:steps, row].tolist()
         record |= {"corpus": cell.corpus, "method": cell.method, "cell": cell.name}
-        record |= {"number": number, "colours": _colours(lab, cell.gamma, [record["token_ids"]])[0]}
+        record |= {"number": number, "colours": colours[row]}
     return rows
 
 
