@@ -12,11 +12,12 @@ from scipy import stats
 
 from powermark import Edits, evaluate, plan
 from powermark.calibration.green_mass import GreenMass, beta_quadrature
-from powermark.calibration.profile import Profile, _fixed_point
+from powermark.calibration.profile import Profile
 from powermark.calibration.profile_file import load_profile, profile_digest, save_profile
 from powermark.errors import FileProblem, InvalidInput
 from powermark.theory.distortion import token_kl
 from powermark.theory.green_rate import token_green_rate
+from powermark.theory.roots import fixed_point
 
 VOCAB, TEXTS, STEPS = 1500, 10, 30
 
@@ -247,10 +248,10 @@ def test_strong_marks_are_read_off_texts_written_under_strong_marks() -> None:
 
 def test_the_strength_is_the_designs_own() -> None:
     levels = np.array([0.0, 0.3, 0.7])
-    assert _fixed_point(levels, np.array([0.0, 0.1, 0.2])) == 0.0
-    assert _fixed_point(levels, np.array([0.9, 0.9, 0.8])) == 0.8  # beyond the last level
+    assert fixed_point(levels, np.array([0.0, 0.1, 0.2])) == 0.0
+    assert fixed_point(levels, np.array([0.9, 0.9, 0.8])) == 0.8  # beyond the last level
     for values in ([0.2, 0.1, 0.5], [0.4, 0.5, 0.1]):
-        found = _fixed_point(levels, np.array(values))
+        found = fixed_point(levels, np.array(values))
         assert np.interp(found, levels, values) == pytest.approx(found, abs=1e-12)
 
 

@@ -30,6 +30,7 @@ from powermark.calibration.green_mass import GreenMass
 from powermark.calibration.signal import SignalModel
 from powermark.checks import Array, logit_bias, open_unit
 from powermark.errors import InvalidInput
+from powermark.theory.roots import fixed_point
 
 _ENOUGH = 8  # texts of a level, roughly, to compare designs with
 
@@ -219,7 +220,7 @@ class Profile(SignalModel):
         changed = np.bincount(self._level, self._mass.rates(gamma, delta)) / np.bincount(
             self._level
         )
-        return self._hats(_fixed_point(levels, np.maximum(changed - gamma, 0.0)))
+        return self._hats(fixed_point(levels, np.maximum(changed - gamma, 0.0)))
 
     def _hats(self, strength: float) -> Array:
         """How much each level counts at a strength: piecewise linear interpolation."""
@@ -285,19 +286,3 @@ def _counted(
         kept[start : start + context_width] = True
         kept[start + context_width + np.unique(windows, axis=0, return_index=True)[1]] = True
     return kept
-
-
-def _fixed_point(levels: Array, changed: Array) -> float:
-    """Return the first s with ``s = f(s)``, f being linear between the levels and flat beyond.
-
-    ``changed`` are f's values at the levels, of which the first is 0; at least 0 each.
-    """
-    excess = changed - levels
-    after = np.flatnonzero(excess <= 0.0)
-    if after.size == 0:
-        return float(changed[-1])
-    i = int(after[0])
-    if i == 0:
-        return 0.0
-    share = excess[i - 1] / (excess[i - 1] - excess[i])
-    return float(levels[i - 1] + share * (levels[i] - levels[i - 1]))

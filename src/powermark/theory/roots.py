@@ -1,4 +1,4 @@
-"""Roots of increasing functions, elementwise and always bracketed."""
+"""Roots of increasing functions, elementwise and always bracketed, and a fixed point."""
 
 from __future__ import annotations
 
@@ -31,3 +31,19 @@ def bracketed_root(function: Callable[..., Array], low: Array, high: Array, *arg
     if not np.all(result.success):
         raise ArithmeticError("a bracketed root search did not converge; please report this.")
     return np.asarray(result.x)
+
+
+def fixed_point(levels: Array, changed: Array) -> float:
+    """Return the first s with ``s = f(s)``, f being linear between the levels and flat beyond.
+
+    ``changed`` are f's values at the levels, of which the first is 0; at least 0 each.
+    """
+    excess = changed - levels
+    after = np.flatnonzero(excess <= 0.0)
+    if after.size == 0:
+        return float(changed[-1])
+    i = int(after[0])
+    if i == 0:
+        return 0.0
+    share = excess[i - 1] / (excess[i - 1] - excess[i])
+    return float(levels[i - 1] + share * (levels[i] - levels[i - 1]))
