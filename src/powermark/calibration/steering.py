@@ -31,7 +31,7 @@ from powermark.calibration.signal import MAX_DELTA, SignalModel
 from powermark.calibration.tilt import Tilt
 from powermark.checks import Array, count, open_unit
 from powermark.errors import Infeasible, InvalidInput
-from powermark.theory.power import binomial_tail, critical_count
+from powermark.theory.power import binomial_tail, critical_count, unchecked_tail
 
 _LOWEST, _HIGHEST = 1e-9, 1e4  # value of reaching the goal, in nats: no mark, and a hard one
 LONGEST_EXACT = 250  # tokens up to which edited texts are followed exactly
@@ -118,12 +118,12 @@ def edited_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
         kept = np.arange(m + 1.0)
         logs = _log_choose(s[:, None], kept) + _log_choose(n - s[:, None], m - kept)
         greens = np.exp(logs - _log_choose(np.asarray(float(n)), np.asarray(float(m))))
-        return np.asarray(np.clip(greens @ _tail(n - m, k - kept, gamma), 0.0, 1.0))
+        return np.asarray(np.clip(greens @ unchecked_tail(n - m, k - kept, gamma), 0.0, 1.0))
     q = edits.surviving_share(n)
     stays, turns = q + (1.0 - q) * gamma, (1.0 - q) * gamma
     logs = _log_choose(s[:, None], s) + special.xlogy(s, stays)
     greens = np.exp(logs + special.xlog1py(np.maximum(s[:, None] - s, 0.0), -stays))
-    tails = np.stack([_tail(n - count, k - s, turns) for count in range(n + 1)])
+    tails = np.stack([unchecked_tail(n - count, k - s, turns) for count in range(n + 1)])
     return np.asarray(np.clip((greens * tails).sum(axis=1), 0.0, 1.0))
 
 
@@ -133,14 +133,6 @@ def _log_choose(n: Array, k: Array) -> Array:
     k = np.where(possible, k, 0.0)
     value = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
     return np.where(possible, value, -np.inf)
-
-
-def _tail(n: int, needed: Array, p: float) -> Array:
-    """P(Binomial(n, p) >= needed), for needs of any size and n of 0 as well."""
-    if n == 0:
-        return np.asarray(needed <= 0.0, np.float64)
-    inside = np.clip(needed, 0.0, n)
-    return np.where(needed > n, 0.0, binomial_tail(n, inside, p))
 
 
 def edited_power(goal: Goal, rates: Array) -> float:

@@ -23,11 +23,14 @@ def binomial_tail(n_tokens: ArrayLike, critical_count: ArrayLike, rate: ArrayLik
     1 where critical_count <= 0 and 0 where it exceeds n_tokens.
     """
     n, k = count("n_tokens", n_tokens), count("critical_count", critical_count, at_least=0)
-    return _tail(n, k, unit("rate", rate))
+    return unchecked_tail(n, k, unit("rate", rate))
 
 
-def _tail(n: Array, k: Array, p: Array) -> Array:
-    """The regularised incomplete Beta function I_p(k, n-k+1), and its limits outside 1..n."""
+def unchecked_tail(n: Array | int, k: Array, p: Array | float) -> Array:
+    """The regularised incomplete Beta function I_p(k, n-k+1), and its limits outside 1..n.
+
+    :func:`binomial_tail` for any whole k and for n of 0 as well.
+    """
     inside = (k >= 1.0) & (k <= n)
     tail = special.betainc(np.where(inside, k, 1.0), np.where(inside, n - k + 1.0, 1.0), p)
     return np.where(inside, tail, np.where(k < 1.0, 1.0, 0.0))
@@ -43,10 +46,10 @@ def critical_count(n_tokens: ArrayLike, gamma: ArrayLike, alpha: ArrayLike) -> A
     n, g, a = np.broadcast_arrays(n, g, open_unit("alpha", alpha))
     low = np.clip(np.floor(n * g - special.ndtri(a) * np.sqrt(n * g * (1.0 - g))), 0.0, n)
     high, step = low + 1.0, 1.0  # P0(S >= low) > alpha >= P0(S >= high)
-    while (wrong := _tail(n, low, g) <= a).any():
+    while (wrong := unchecked_tail(n, low, g) <= a).any():
         low, high = np.where(wrong, np.maximum(low - step, 0.0), low), np.where(wrong, low, high)
         step *= 2.0
-    while (wrong := _tail(n, high, g) > a).any():
+    while (wrong := unchecked_tail(n, high, g) > a).any():
         low, high = (
             np.where(wrong, high, low),
             np.where(wrong, np.minimum(high + step, n + 1), high),
@@ -54,7 +57,7 @@ def critical_count(n_tokens: ArrayLike, gamma: ArrayLike, alpha: ArrayLike) -> A
         step *= 2.0
     while (high - low > 1.0).any():
         middle = np.floor((low + high) / 2.0)
-        rejects = _tail(n, middle, g) <= a
+        rejects = unchecked_tail(n, middle, g) <= a
         low, high = np.where(rejects, low, middle), np.where(rejects, middle, high)
     return np.asarray(high)
 
