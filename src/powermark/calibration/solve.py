@@ -8,13 +8,13 @@ Otherwise k is screened with the closed form and settled by exact evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
 
+from powermark.calibration.downhill import downhill
 from powermark.calibration.problem import GAMMA_MIN, Problem, rate_for
 from powermark.calibration.screen import candidates, gap, screen
 from powermark.calibration.signal import MAX_DELTA, PlugIn
@@ -88,50 +88,26 @@ def _nudge(margin: Callable[[float], float], value: float, step: float) -> float
 
 def _descend(problem: Problem, ks: Array, guide: Array) -> Solution:
     """Evaluate critical counts exactly: the guide's best, a coarse net, then downhill."""
-    n, fewest = problem.n_tokens, ks[0]
+    n = problem.n_tokens
     padded = np.concatenate([[np.inf], guide, [np.inf]])
     valleys = np.flatnonzero((guide <= padded[:-2]) & (guide <= padded[2:]))
-    net = {float(k) for k in ks[valleys[np.argsort(guide[valleys])[:3]]]}
-    step = max(1.0, np.floor(n / 128))
+    net, step = ks[valleys[np.argsort(guide[valleys])[:3]]], max(1, n // 128)
     if not isinstance(problem.signal, PlugIn) or problem.delta is not None:  # a poor guide
-        net |= {float(k) for k in np.maximum(np.floor(np.array(_STARTS) * n), fewest)}
-        step = max(1.0, np.floor(n / 16))
-    tried: dict[float, _Tried] = {}
+        net, step = np.append(net, np.floor(np.array(_STARTS) * n)), max(1, n // 16)
     rough = replace(problem, signal=problem.signal.thinned())
+    deltas: dict[int, float] = {}  # by critical count; where to look for those of others
 
-    def look_at(several: Iterable[float]) -> float:
-        """Evaluate critical counts that were not yet, in order, and return the best of all."""
-        for k in sorted(set(map(float, several)) - tried.keys()):
-            nearest = min(tried, key=lambda other: abs(other - k), default=None)
-            near = 1.0 if nearest is None else tried[nearest].delta
-            tried[k] = _try(rough, k, near if np.isfinite(near) else 1.0)
-        return min(tried, key=lambda k: tried[k].kl)
+    def cost(k: int) -> float:
+        nearest = min(deltas, key=lambda other: abs(other - k), default=None)
+        near = 1.0 if nearest is None else deltas[nearest]
+        gamma = float(rate_for(n, k, problem.alpha))
+        found = _tune(rough, k, gamma, near=near, precision=_COMPARING)
+        deltas[k] = 1.0 if found is None else found[1]
+        return np.inf if found is None else float(rough.signal.kl(*found))
 
-    best = look_at(net)
-    if not np.isfinite(tried[best].kl):  # nothing to go downhill from: look all over
-        best = look_at(ks[:: max(1, ks.size // 24)])
-    while True:
-        before, best = best, look_at(np.clip([best - step, best + step], fewest, n))
-        if best == before:
-            if step == 1.0:
-                break
-            step = np.floor(step / 2)
-    return _solution(problem, best, near=tried[best].delta)
-
-
-class _Tried(NamedTuple):
-    """The cheapest design with a critical count, as far as comparing it needs."""
-
-    kl: float
-    delta: float
-
-
-def _try(problem: Problem, k: float, near: float) -> _Tried:
-    gamma = float(rate_for(problem.n_tokens, k, problem.alpha))
-    found = _tune(problem, k, gamma, near=near, precision=_COMPARING)
-    if found is None:
-        return _Tried(np.inf, np.inf)
-    return _Tried(float(problem.signal.kl(*found)), found[1])
+    all_over = ks[:: max(1, ks.size // 24)]
+    best = downhill(cost, map(int, net), int(ks[0]), n, step, spare=map(int, all_over))
+    return _solution(problem, best, near=deltas[best])
 
 
 def _tune(
@@ -213,7 +189,7 @@ def _at_gamma(problem: Problem, gamma: float) -> Solution:
 def _solution(problem: Problem, k: float, near: float = 1.0) -> Solution:
     """Return the cheapest design with critical count k."""
     most = problem.gamma or float(rate_for(problem.n_tokens, k, problem.alpha))
-    found = _tune(problem, k, most, near=near if np.isfinite(near) else 1.0)
+    found = _tune(problem, k, most, near=near)
     if found is None:
         raise Infeasible(
             _unreachable(problem), hint="allow fewer edits, more tokens or less power."

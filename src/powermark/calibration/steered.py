@@ -8,6 +8,7 @@ import numpy as np
 
 from powermark.calibration import invert
 from powermark.calibration.design import Design
+from powermark.calibration.downhill import downhill
 from powermark.calibration.problem import GAMMA_MIN, rate_for
 from powermark.calibration.request import Request
 from powermark.calibration.schedule import LONGEST, Schedule
@@ -126,26 +127,15 @@ class _Solver:
         """Return the critical count of least KL: a coarse look, then downhill."""
         if self._flat:  # all are equally good
             return min(n, self._constant.critical_count)
+
+        def cost(k: int) -> float:
+            try:
+                return self._with(n, alpha, power, _gamma(n, k, alpha)).outcome.kl
+            except Infeasible:
+                return np.inf
+
         fewest = int(critical_count(n, GAMMA_MIN, alpha))
-        tried: dict[int, float] = {}
-
-        def look_at(several: list[int]) -> int:
-            for k in {min(max(k, fewest), n) for k in several} - tried.keys():
-                try:
-                    found = self._with(n, alpha, power, _gamma(n, k, alpha))
-                    tried[k] = found.outcome.kl
-                except Infeasible:
-                    tried[k] = np.inf
-            return min(tried, key=tried.__getitem__)
-
-        best = look_at([round(share * n) for share in _STARTS])
-        step = max(1, n // 25)
-        while True:
-            before, best = best, look_at([best - step, best + step])
-            if best == before:
-                if step == 1:
-                    return best
-                step //= 2
+        return downhill(cost, (round(share * n) for share in _STARTS), fewest, n, max(1, n // 25))
 
     def _with(self, n: int, alpha: float, power: float, gamma: float) -> Steered:
         request = self._request
