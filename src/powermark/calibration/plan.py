@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from powermark.calibration import authors
 from powermark.calibration.design import Design, edit_parts, evaluate
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
+from powermark.calibration.notes import notes_on
 from powermark.calibration.request import Answer, Method, Request
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
 from powermark.calibration.steered import solve_steered
@@ -19,9 +18,8 @@ from powermark.checks import count, in_interval, positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
 from powermark.tables import table
-from powermark.theory.bounds import efficiency, gamma_star, information_limit
+from powermark.theory.bounds import gamma_star
 from powermark.theory.distortion import gamma_roots, gamma_zero, kl_divergence
-from powermark.theory.power import binomial_tail
 from powermark.theory.required_length import required_length
 
 _TARGETS = (0.5, 0.8, 0.95, 0.99)
@@ -197,36 +195,11 @@ def plan(
 def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: float) -> Plan:
     """Turn the constant plan for a request into the steered one."""
     found = solve_steered(request, plain, checkpoints=checkpoints, cap=cap)
-    n, alpha, told = found.n_tokens, found.alpha, found.outcome
-    counts = np.arange(told.law.size)
-    variance = float(told.law @ (counts - told.law @ counts) ** 2)
-    binomial = n * told.green_rate * (1.0 - told.green_rate)
     steered = dataclasses.replace(
         plain,
-        n_tokens=n,
-        alpha=alpha,
-        gamma=found.gamma,
-        delta=found.schedule.largest,
-        gamma_prime=told.green_rate,
-        kl=told.kl,
-        critical_count=found.critical_count,
-        size=float(binomial_tail(n, found.critical_count, found.gamma)),
-        power=told.powers[-1],
-        normal_power=None,
-        information_limit=float(information_limit(n, alpha, told.powers[-1])),
-        efficiency=float(efficiency(n, alpha, told.powers[-1], told.kl)),
-        survival=request.edits.surviving_share(n) if request.edits else None,
-        attacked_power=told.attacked_power if request.edits else None,
-        variance_inflation=variance / binomial,
-        standard_errors=told.errors,
-        gamma_star=float(gamma_star(n, alpha)),
+        **found.fields(request, plain),
         tokens_needed={
-            f"{power:g}": found.schedule.tokens_needed(alpha, power) for power in _TARGETS
-        },
-        steering=found.schedule.to_dict(),
-        constant={
-            name: getattr(plain, name)
-            for name in ("n_tokens", "alpha", "gamma", "delta", "kl", "power")
+            f"{power:g}": found.schedule.tokens_needed(found.alpha, power) for power in _TARGETS
         },
         signature=_signature(
             request,
@@ -236,17 +209,7 @@ def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: flo
             at=",".join(map(str, checkpoints)) or None,
         ),
     )
-    notes = [
-        f"after {n} tokens the power is {power:.3f}."
-        for n, power in zip(checkpoints, told.powers, strict=False)
-    ]
-    if not request.edits:
-        notes.append(
-            "a steered text barely reaches its count: edits that were not planned for, or a text "
-            "cut short, cost it more than one with a constant bias. Plan with an edit rate if "
-            "texts may be edited."
-        )
-    warnings = (*_warnings(steered, request.precision), *notes)
+    warnings = (*notes_on(steered, request.precision), *found.notes(request, checkpoints))
     return dataclasses.replace(steered, warnings=warnings)
 
 
@@ -295,7 +258,7 @@ def _report(request: Request, answer: Answer, points: tuple[Design, ...] = ()) -
         gamma_l=float(low),
         gamma_h=float(high),
         tokens_needed={f"{power:g}": _tokens(design, power) for power in _TARGETS},
-        warnings=(*answer.notes, *_warnings(design, request.precision)),
+        warnings=(*answer.notes, *notes_on(design, request.precision)),
         points=points,
         steering=None,
         constant=None,
@@ -321,21 +284,6 @@ def _signature(request: Request, kind: str, solved_for: str, **more: str | float
     )
 
 
-def _doubts(design: Design, profile: dict[str, Any], precision: float) -> list[str]:
-    """Say how sure the power is that a profile foretells, where that is less than was asked."""
-    texts, steps = int(profile.get("texts", 1)), int(profile.get("steps", 1))
-    if design.standard_errors is None:
-        return ["the profile is of one text, which says nothing about others: record more of them."]
-    error = 1.96 * max(v for name, v in design.standard_errors.items() if "power" in name)
-    if error <= precision:
-        return []
-    needed = int(np.ceil(texts * (error / precision) ** 2))
-    return [
-        f"the profile's {texts} texts leave the power uncertain by {error:.3f}; for {precision:g} "
-        f"record {needed} texts, about {-(-needed * steps // texts):,} positions."
-    ]
-
-
 def _tokens(design: Design, power: float) -> int | None:
     """First length with this power, under the design's inflation c and without any.
 
@@ -349,22 +297,3 @@ def _tokens(design: Design, power: float) -> int | None:
     except Infeasible:
         return None
     return min(length, design.n_tokens) if design.power >= power else length
-
-
-def _warnings(design: Design, precision: float) -> tuple[str, ...]:
-    """Say what a reader of the numbers must know."""
-    notes = []
-    if design.profile is not None:
-        notes += _doubts(design, design.profile, precision)
-    if design.size > design.alpha:
-        notes.append(
-            f"the z-test has exact size {design.size:.4f}, which exceeds alpha = {design.alpha:g}: "
-            f"it accuses more often than promised."
-        )
-    if design.critical_count == design.n_tokens:
-        notes.append(
-            f"all {design.n_tokens} scored tokens must be green: one edited token can undo the "
-            f"mark, and a shorter text cannot be detected at all. Plan with an edit rate if "
-            f"texts may be edited or cut."
-        )
-    return tuple(notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from powermark.calibration.signal import MAX_DELTA, PlugIn
 from powermark.calibration.solve import GAMMA_GRID
 from powermark.calibration.steering import Goal, Outcome, steer
 from powermark.errors import Infeasible, InvalidInput
-from powermark.theory.bounds import information_limit
-from powermark.theory.power import critical_count
+from powermark.theory.bounds import efficiency, gamma_star, information_limit
+from powermark.theory.power import binomial_tail, critical_count
 
 _STARTS = (1.0, 0.97, 0.92, 0.85, 0.7, 0.5, 0.3)  # shares of n where the search looks first
 
@@ -32,6 +33,51 @@ class Steered:
     critical_count: int
     n_tokens: int
     alpha: float
+
+    def fields(self, request: Request, constant: Design) -> dict[str, Any]:
+        """Return what a plan says otherwise than the constant one for the same request."""
+        n, alpha, told = self.n_tokens, self.alpha, self.outcome
+        counts = np.arange(told.law.size)
+        variance = float(told.law @ (counts - told.law @ counts) ** 2)
+        binomial = n * told.green_rate * (1.0 - told.green_rate)
+        return {
+            "n_tokens": n,
+            "alpha": alpha,
+            "gamma": self.gamma,
+            "delta": self.schedule.largest,
+            "gamma_prime": told.green_rate,
+            "kl": told.kl,
+            "critical_count": self.critical_count,
+            "size": float(binomial_tail(n, self.critical_count, self.gamma)),
+            "power": told.powers[-1],
+            "normal_power": None,
+            "information_limit": float(information_limit(n, alpha, told.powers[-1])),
+            "efficiency": float(efficiency(n, alpha, told.powers[-1], told.kl)),
+            "survival": request.edits.surviving_share(n) if request.edits else None,
+            "attacked_power": told.attacked_power if request.edits else None,
+            "variance_inflation": variance / binomial,
+            "standard_errors": told.errors,
+            "gamma_star": float(gamma_star(n, alpha)),
+            "steering": self.schedule.to_dict(),
+            "constant": {
+                name: getattr(constant, name)
+                for name in ("n_tokens", "alpha", "gamma", "delta", "kl", "power")
+            },
+        }
+
+    def notes(self, request: Request, checkpoints: tuple[int, ...]) -> list[str]:
+        """Say what a reader of a steered plan must know."""
+        notes = [
+            f"after {length} tokens the power is {power:.3f}."
+            for length, power in zip(checkpoints, self.outcome.powers, strict=False)
+        ]
+        if not request.edits:
+            notes.append(
+                "a steered text barely reaches its count: edits that were not planned for, or a "
+                "text cut short, cost it more than one with a constant bias. Plan with an edit "
+                "rate if texts may be edited."
+            )
+        return notes
 
 
 def solve_steered(
