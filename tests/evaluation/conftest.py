@@ -1,11 +1,9 @@
 from pathlib import Path
 
 import pytest
-import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from powermark.models import LanguageModel, load_model
+from tests.tiny_model import save_tiny_model
 
 VOCAB = 200
 
@@ -13,21 +11,15 @@ VOCAB = 200
 @pytest.fixture(scope="session")
 def writer_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of 200 words that never ends a text by itself."""
-    path = tmp_path_factory.mktemp("writer")
-    vocabulary = {"<s>": 0, "</s>": 1} | {f"w{i}": i for i in range(2, VOCAB)}
-    words = Tokenizer(models.WordLevel(vocabulary, unk_token="w2"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(
-        tokenizer_object=words, bos_token="<s>", eos_token="</s>"
-    ).save_pretrained(path)
-    torch.manual_seed(1)
-    shape = LlamaConfig(
-        vocab_size=VOCAB, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, max_position_embeddings=512, bos_token_id=0, eos_token_id=None,
+    return save_tiny_model(
+        tmp_path_factory.mktemp("writer"),
+        ["<s>", "</s>", *(f"w{i}" for i in range(2, VOCAB))],
+        seed=1,
+        vocab_size=VOCAB,
+        max_position_embeddings=512,
+        eos_token_id=None,
         initializer_range=1.0,
-    )  # fmt: skip
-    LlamaForCausalLM(shape).save_pretrained(path)
-    return path
+    )
 
 
 @pytest.fixture(scope="session")

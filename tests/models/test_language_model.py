@@ -5,31 +5,25 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.models import LanguageModel, load_model, load_tokenizer
 from powermark.watermark.spec import digest_of
+from tests.tiny_model import save_tiny_model
 
 WORDS = ["<s>", "</s>", "a", "b", "c", "d", "e", "f"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model")
-    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="a"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(
-        tokenizer_object=words, bos_token="<s>", eos_token="</s>"
-    ).save_pretrained(path)
-    torch.manual_seed(0)
-    shape = LlamaConfig(
-        vocab_size=10, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=2, max_position_embeddings=64, bos_token_id=0, eos_token_id=1,
-    )  # fmt: skip
-    LlamaForCausalLM(shape).save_pretrained(path)
-    return path
+    return save_tiny_model(
+        tmp_path_factory.mktemp("model"),
+        WORDS,
+        seed=0,
+        vocab_size=10,
+        max_position_embeddings=64,
+        eos_token_id=1,
+    )
 
 
 @pytest.fixture(scope="module")
