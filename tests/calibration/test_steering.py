@@ -178,6 +178,15 @@ def test_every_form_of_plan() -> None:
     assert plan(**request, kl=real.kl, steer=True).power == pytest.approx(0.8, abs=5e-3)
 
 
+def test_what_chance_reaches_is_no_trouble() -> None:
+    """A level next to the power, which the search for the strictest level begins with."""
+    goal = Goal.of(0.5, 0.9, [20])
+    size = float(binomial_tail(20, goal.critical_counts[0], 0.5))
+    schedule, told = steer(goal, PlugIn(), size - 1e-9)
+    assert told.powers[0] >= size - 1e-9
+    assert schedule.largest <= 1 / 1024
+
+
 def test_gamma_is_searched_for() -> None:
     """On a signal that is not flat: no gamma of those looked at is cheaper than the one chosen."""
     signal = BetaMixture((0.6, 0.4), (2.0, 40.0))

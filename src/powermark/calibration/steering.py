@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy import optimize, special
@@ -257,17 +257,18 @@ def _at_least(
 ) -> tuple[Array, Outcome]:
     """Find the lowest value of reaching the goal at which both powers are reached."""
 
-    def surplus(deltas: Array) -> float:
-        reached = forward(goal, tilt, deltas)
-        return min(reached.powers[-1] - power, reached.attacked_power - attacked_power)
-
     def at(log_value: float) -> Array:
         return backward(goal, tilt, float(np.exp(log_value)), cap)
+
+    @cache
+    def surplus(log_value: float) -> float:
+        reached = forward(goal, tilt, at(log_value))
+        return min(reached.powers[-1] - power, reached.attacked_power - attacked_power)
 
     size = float(binomial_tail(goal.n_tokens, goal.critical_counts[-1], goal.gamma))
     guess = np.log(max(special.logit(power) - special.logit(size), 1e-2))
     low, high = np.log(_LOWEST), guess + 0.5
-    while surplus(at(high)) < 0.0:
+    while surplus(high) < 0.0:
         low, high = high, high + 0.7
         if high > np.log(_HIGHEST):
             raise Infeasible(
@@ -275,6 +276,7 @@ def _at_least(
                 f"{goal.gamma:g}.",
                 hint="allow fewer edits, more tokens or less power.",
             )
-    found = float(optimize.brentq(lambda x: surplus(at(x)), low, high, xtol=1e-9))
+    # where alpha is next to the power, chance alone may do
+    found = optimize.brentq(surplus, low, high, xtol=1e-9) if surplus(low) < 0.0 else low
     deltas = np.minimum(np.ceil(at(found) / STEP - 1e-6) * STEP, cap)
     return deltas, forward(goal, tilt, deltas)
