@@ -58,6 +58,7 @@ def test_a_simulation_of_the_flat_world() -> None:
     assert found == pytest.approx(told.powers[0], abs=4.5 * np.sqrt(0.09 / texts))
     error = spent.std() / np.sqrt(texts) / n
     assert spent.mean() / n == pytest.approx(told.kl, abs=4.5 * error)
+    assert spent.std() / n == pytest.approx(told.kl_sd, rel=0.03)
     drawn = schedule.draw(20_000, n, rng).sum(axis=1)
     assert (drawn >= goal.critical_counts[0]).mean() == pytest.approx(found, abs=0.012)
 

@@ -86,32 +86,34 @@ def best_biases(rewards, lengths, nodes, gamma, exact, cap):
 def follow(deltas, lengths, counts, nodes, gamma, exact):
     """Follow each text's count; :func:`powermark.calibration.steering.forward`.
 
-    Returns the law of the count, the KL spent, the greens, and P(count >= counts) at each length.
+    Returns the law of the count, the KL spent and its square, the greens, and P(count >= counts) at
+    each length.
     """
     texts, steps, n = nodes.shape[0], nodes.shape[1], deltas.shape[0]
     law = np.zeros((texts, n + 1))
-    spent, greens = np.zeros(texts), np.zeros(texts)
+    spent, squares, greens = np.zeros(texts), np.zeros(texts), np.zeros(texts)
     powers = np.zeros((texts, lengths.size))
     for text in range(texts):
         here = law[text]
         here[0] = 1.0
-        sums = np.zeros(n + 1)  # E[KL so far; s]
+        sums, second = np.zeros(n + 1), np.zeros(n + 1)  # E[C; s], E[C^2; s]; C: KL so far
         which = 0
         for t in range(n):
             now = nodes[text, min(t, steps - 1)]
             for s in range(t, -1, -1):
                 rate, cost = _tilted(now, gamma, exact, deltas[t, s])
+                second[s] += 2.0 * cost * sums[s] + cost * cost * here[s]
                 sums[s] += cost * here[s]
                 greens[text] += here[s] * rate
-                for mass in (here, sums):
+                for mass in (here, sums, second):
                     moved = mass[s] * rate
                     mass[s] -= moved
                     mass[s + 1] += moved
             if which < lengths.size and lengths[which] == t + 1:
                 powers[text, which] = here[counts[which] :].sum()
                 which += 1
-        spent[text] = sums.sum()
-    return law, spent, greens, powers
+        spent[text], squares[text] = sums.sum(), second.sum()
+    return law, spent, squares, greens, powers
 
 
 @njit(cache=True)

@@ -155,14 +155,15 @@ class Outcome:
     """What a schedule gives: the exact forward recursion.
 
     ``law`` is the law of the green count at the horizon, ``powers`` those on clean text at each
-    length of the goal, ``kl`` nats per token. ``errors`` are standard errors where the texts of a
-    profile were followed one by one.
+    length of the goal, ``kl`` nats per token with the standard deviation ``kl_sd`` between texts.
+    ``errors`` are standard errors where the texts of a profile were followed one by one.
     """
 
     law: Array
     powers: tuple[float, ...]
     attacked_power: float
     kl: float
+    kl_sd: float
     green_rate: float
     errors: dict[str, float] | None
 
@@ -188,10 +189,11 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
 
     n, weights = goal.n_tokens, tilt.weights
     lengths, counts = np.array(goal.lengths), np.array(goal.critical_counts)
-    law, kls, green, by_length = kernels.follow(
+    law, kls, squares, green, by_length = kernels.follow(
         deltas, lengths, counts, tilt.nodes, tilt.gamma, tilt.exact
     )
     powers = by_length.T
+    kl, square = float(weights @ kls), float(weights @ squares)
     samples = {"gamma_prime": green / n, "kl": kls / n, "power": powers[-1]}
     attacked = powers[-1]
     if goal.edits:
@@ -204,7 +206,8 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
         law=weights @ law,
         powers=tuple(min(1.0, float(weights @ each)) for each in powers),
         attacked_power=min(1.0, attacked_power),
-        kl=float(weights @ kls) / n,
+        kl=kl / n,
+        kl_sd=float(np.sqrt(max(square - kl**2, 0.0))) / n,
         green_rate=float(weights @ green) / n,
         errors={name: _error(sample, weights) for name, sample in samples.items()}
         if weights.size > 1
