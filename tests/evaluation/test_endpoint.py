@@ -69,7 +69,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.secret = self.headers["Authorization"]
         assert (body["model"], body["stream"]) == ("words", True)
-        if self.server.fault == "refused":
+        if not body["prompt"]:
+            self._send(400, json.dumps({"error": {"message": "the prompt is empty"}}))
+        elif self.server.fault == "refused":
             self._send(400, json.dumps({"error": {"message": "no mark named 'x' here"}}))
         elif self.server.fault == "broken":
             self._send(500, "<html>")
@@ -149,6 +151,13 @@ def test_a_server_that_does_not_mark(
     assert "unmarked requests" not in out
     assert "its texts were tokenised again" in out
     assert (tmp_path / "page.html").exists()
+
+
+def test_without_prompts_it_is_asked_for_anything(run: Run, job: tuple[str, ...]) -> None:
+    without = [word for word in job if word not in job[7:9]]
+    code, out, err = run(*without, "--no-compare")
+    assert code == 0, err
+    assert "The promise holds" in out
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from powermark.watermark.spec import WatermarkSpec
 
 KEY_ENVIRONMENT = "OPENAI_API_KEY"  # sent if it is set, never shown
 OFF = "off"
+NOTHING = "\n"  # stands for an empty prompt, which servers refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,11 @@ def ask(
                     "return_token_ids": True,
                 }
                 bodies = [
-                    {**body, "prompt": prompt, "seed": batch_seed(seed, first + i) % 2**31}
+                    {
+                        **body,
+                        "prompt": prompt or NOTHING,
+                        "seed": batch_seed(seed, first + i) % 2**31,
+                    }
                     for i, prompt in enumerate(part)
                 ]
                 begun = time.perf_counter()

@@ -22,7 +22,7 @@ import numpy as np
 from powermark.calibration.profile import Profile
 from powermark.checks import Array, count
 from powermark.errors import EngineProblem, InvalidInput
-from powermark.evaluation.endpoint import OFF, Endpoint
+from powermark.evaluation.endpoint import NOTHING, OFF, Endpoint
 from powermark.evaluation.profile import Mark, Part, gather, part_of
 from powermark.evaluation.writing import Sampling, batch_seed, digest_of_prompts
 from powermark.version import __version__
@@ -86,7 +86,7 @@ def profile_endpoint(
     }
 
     def one(number: int, prompt: str) -> Part:
-        asked = {**body, "prompt": prompt, "seed": batch_seed(seed, number) % 2**31}
+        asked = {**body, "prompt": prompt or NOTHING, "seed": batch_seed(seed, number) % 2**31}
         if marks is not None:
             asked["vllm_xargs"] = {"powermark": dealt[number % len(dealt)][0]}
         ids, raw = _steps(endpoint, asked, head)
