@@ -211,20 +211,11 @@ def ask(
         for first in range(0, len(prompts), batch):
             part = prompts[first : first + batch]
             for kind, wish in (("marked", mark), ("unmarked", OFF))[: 2 if compare else 1]:
-                body = {
-                    "model": model,
-                    "max_tokens": sampling.n_tokens,
-                    "temperature": sampling.temperature,
-                    "top_p": sampling.top_p,
-                    **({"top_k": sampling.top_k} if sampling.top_k else {}),
-                    **({} if wish is None else {"vllm_xargs": {"powermark": wish}}),
-                    "return_token_ids": True,
-                }
                 bodies = [
                     {
-                        **body,
-                        "prompt": prompt or NOTHING,
-                        "seed": batch_seed(seed, first + i) % 2**31,
+                        **body_of(prompt, sampling, batch_seed(seed, first + i), wish),
+                        "model": model,
+                        "return_token_ids": True,
                     }
                     for i, prompt in enumerate(part)
                 ]
@@ -238,6 +229,19 @@ def ask(
                 answers.speeds[kind].append(written / took)
                 answers.exact &= all(ids is not None for _, ids in found)
     return answers
+
+
+def body_of(prompt: str, sampling: Sampling, seed: int, mark: str | None) -> dict[str, Any]:
+    """Return what a request says of its text; None leaves the mark to the server."""
+    return {
+        "prompt": prompt or NOTHING,
+        "max_tokens": sampling.n_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        **({"top_k": sampling.top_k} if sampling.top_k else {}),
+        "seed": seed % 2**31,
+        **({} if mark is None else {"vllm_xargs": {"powermark": mark}}),
+    }
 
 
 def _text(

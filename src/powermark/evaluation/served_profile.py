@@ -22,7 +22,7 @@ import numpy as np
 from powermark.calibration.profile import Profile
 from powermark.checks import Array, count
 from powermark.errors import EngineProblem, InvalidInput
-from powermark.evaluation.endpoint import NOTHING, OFF, Endpoint
+from powermark.evaluation.endpoint import OFF, Endpoint, body_of
 from powermark.evaluation.profile import Mark, Part, gather, part_of
 from powermark.evaluation.writing import Sampling, batch_seed, digest_of_prompts
 from powermark.version import __version__
@@ -55,8 +55,8 @@ def profile_endpoint(
         What the profile is to call the model; specs are planned for it by this name.
     marks
         Marks that the server has, by name: a third of the texts is written under them, so that the
-        profile knows how marked text goes on. The others ask for none;
-        without marks nothing is asked for.
+        profile knows how marked text goes on. The others ask for none; without marks the server's
+        own choice is taken, which must be none.
     head
         How many of the likeliest tokens to ask for at each step.
     so_far
@@ -73,22 +73,19 @@ def profile_endpoint(
         "seed": seed,
         "batch": batch,
         "prompts": digest_of_prompts(prompts),
+        "marks": {name: spec.digest for name, spec in (marks or {}).items()},
         "made_by": f"powermark {__version__}, of a server's {head} likeliest tokens",
     }
-    body = {
+    settings = {
         "model": endpoint.first_model(),
-        "max_tokens": sampling.n_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        **({"top_k": sampling.top_k} if sampling.top_k else {}),
         "logprobs": head,
         "return_tokens_as_token_ids": True,
     }
 
     def one(number: int, prompt: str) -> Part:
-        asked = {**body, "prompt": prompt or NOTHING, "seed": batch_seed(seed, number) % 2**31}
-        if marks is not None:
-            asked["vllm_xargs"] = {"powermark": dealt[number % len(dealt)][0]}
+        mark = dealt[number % len(dealt)][0]
+        asked = body_of(prompt, sampling, batch_seed(seed, number), mark if marks else None)
+        asked |= settings
         ids, raw = _steps(endpoint, asked, head)
         while ids and ids[-1] in tokenizer.all_special_ids:
             ids.pop()

@@ -29,7 +29,7 @@ GAMMAS = (0.25, 0.5, 0.8, 0.9418, None)  # None for the best
 _BOTH = (*((gamma, None) for gamma in GAMMAS), (None, EDIT_RATE))
 CELLS = (  # temperature, n_tokens, alpha; texts under each key; gamma and edit rate of the plans
     (1.0, 50, 0.05, (200, 176), _BOTH),
-    (0.7, 50, 0.05, (200, 176), _BOTH),
+    (0.7, 50, 0.05, (200, 100), _BOTH),
     (1.0, 200, 0.001, (100, 100), ((0.5, None), (None, None))),
 )
 
