@@ -185,10 +185,7 @@ def _small_tokenizer(data: str) -> Any:
     files = [str(Path(data, f"{name}.jsonl")) for name in DATASETS]
     learnt = ByteLevelBPETokenizer()
     learnt.train(files, vocab_size=SMALL_VOCABULARY, show_progress=False)
-
-    return SimpleNamespace(
-        encode_many=lambda texts: [one.ids for one in learnt.encode_batch(list(texts))]
-    )
+    return SimpleNamespace(encode=lambda text, **_: learnt.encode(text).ids)
 
 
 def log_evidence(shares: Array, alpha: float) -> float:

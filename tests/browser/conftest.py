@@ -11,7 +11,9 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 expect.set_options(timeout=60_000)  # a machine may be busy
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # playwright's event loop is in the way of tests that have their own
 def browser() -> Iterator[Browser]:
     """Debian's Chromium; where there is none, tests are skipped and say so."""
     if CHROMIUM is None:

@@ -115,12 +115,13 @@ class Output:
                 self._remove(name)
 
     def _rows(self, name: str) -> int:
+        if self.form == "parquet":
+            content = io.BytesIO(self.read(name))
+            try:
+                return int(pq.read_metadata(content).num_rows)
+            except (pa.ArrowException, OSError):  # what its reader makes of a damaged file
+                return -1
         with self._reading(name) as stream:
-            if self.form == "parquet":
-                try:
-                    return int(pq.read_metadata(stream).num_rows)
-                except pa.ArrowInvalid:
-                    return -1
             return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK), b""))
 
     def _forget_unreached(self) -> None:
