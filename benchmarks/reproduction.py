@@ -19,9 +19,8 @@ import numpy as np
 
 def command(work: Path, given: argparse.Namespace) -> list[str]:
     """Return what writes all texts of the smallest scale into a folder."""
-    code = "from powermark.interfaces.cli import main; main()"
-    parts = [sys.executable, "-c", code, "reproduce", "table-cells", "--scale", "smoke", "--work"]
-    parts += [str(work), "-o", str(work / "out")]
+    parts = [sys.executable, "-m", "powermark", "reproduce", "table-cells", "--scale", "smoke"]
+    parts += ["--work", str(work), "-o", str(work / "out")]
     for option in ("data", "model", "corpora"):
         if getattr(given, option):
             parts += [f"--{option}", getattr(given, option)]

@@ -76,9 +76,9 @@ class Corpus:
 
     def command(self, files: Sequence[str], output: Path, field: str = "token_ids") -> list[str]:
         """Return the command that scans some files."""
-        code = "from powermark.interfaces.cli import main; main()"
         mark = ["--spec", str(self.spec), "--key", str(self.key), "--field", field]
-        return [sys.executable, "-c", code, "scan", *mark, *files, "-o", str(output), "--json"]
+        start = [sys.executable, "-m", "powermark", "scan"]
+        return [*start, *mark, *files, "-o", str(output), "--json"]
 
 
 def bare(batches: list[list[str]], workers: int, tokenizer: Any) -> tuple[int, float]:

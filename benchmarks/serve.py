@@ -63,11 +63,10 @@ class Server(NamedTuple):
 @contextmanager
 def serving(folder: Path, name: str) -> Iterator[Server]:
     """Start a server on a free port."""
-    code = "import sys; from powermark.interfaces.cli import main; main(sys.argv[1:])"
     log = folder / name
     with log.open("w") as stream:
         process = psutil.Popen(
-            [sys.executable, "-c", code, "serve", str(folder), "--port", "0"], stderr=stream
+            [sys.executable, "-m", "powermark", "serve", str(folder), "--port", "0"], stderr=stream
         )
     try:
         while not (said := log.read_text().partition("\n")[0]):

@@ -218,10 +218,9 @@ def command(
     keys = folder / "k.key"
     keys.write_text("powermark-key-1:" + key._secret.hex())
     keys.chmod(0o600)
-    program = "from powermark.interfaces.cli import main; main()"
     given = [words[0], "--spec", str(folder / "s.json"), "--key", str(keys), *words[1:]]
     return subprocess.run(
-        [sys.executable, "-c", program, *given], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "powermark", *given], capture_output=True, text=True, check=False
     )
 
 

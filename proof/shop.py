@@ -123,30 +123,18 @@ def words(ids: list[int]) -> str:
 
 
 def _write_model(folder: Path) -> None:
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from proof.tiny_model import save_tiny_model  # imports torch
 
     partial = make_folder(folder.with_name("model.part"))
-    vocabulary = {"<s>": 0, "</s>": 1} | {f"w{i}": i for i in range(2, WORDS)}
-    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="w2"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<s>", eos_token="</s>"
-    ).save_pretrained(partial)
-    torch.manual_seed(1)
-    shape = LlamaConfig(
+    save_tiny_model(
+        partial,
+        ["<s>", "</s>", *(f"w{i}" for i in range(2, WORDS))],
+        seed=1,
         vocab_size=WORDS,
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
         max_position_embeddings=512,
-        bos_token_id=0,
         eos_token_id=None,
         initializer_range=1.0,
     )
-    LlamaForCausalLM(shape).save_pretrained(partial)
     partial.replace(folder)
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from powermark.models import LanguageModel, load_model
-from tests.tiny_model import save_tiny_model
+from proof.tiny_model import save_tiny_model
 
 VOCAB = 200
 

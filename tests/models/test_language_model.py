@@ -9,7 +9,7 @@ import torch
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.models import LanguageModel, load_model, load_tokenizer
 from powermark.watermark.spec import digest_of
-from tests.tiny_model import save_tiny_model
+from proof.tiny_model import save_tiny_model
 
 WORDS = ["<s>", "</s>", "a", "b", "c", "d", "e", "f"]
 

@@ -28,7 +28,6 @@ from powermark.evaluation.verification import Verification
 from powermark.evaluation.verify import verify
 from powermark.evaluation.writing import Record, Sampling, batch_seed
 from powermark.watermark.keys import HashKey, SecretKey
-from powermark.watermark.spec import WatermarkSpec
 
 KEY_ENVIRONMENT = "OPENAI_API_KEY"  # sent if it is set, never shown
 OFF = "off"
@@ -129,35 +128,16 @@ class Answers:
         return found
 
 
-def verify_endpoint(
-    spec: WatermarkSpec,
+def verify_answers(
+    answers: Answers,
+    detector: Detector,
     key: SecretKey | HashKey,
     promise: Design,
-    endpoint: Endpoint,
-    prompts: Sequence[str],
-    sampling: Sampling,
-    tokenizer: Any,
     *,
-    mark: str | None,
-    batch: int,
     seed: int = 0,
-    compare: bool = True,
-    on_text: Callable[[], object] = lambda: None,
 ) -> Verification:
-    """Let a server write, and compare its texts with the promise; for the rest see :func:`ask`."""
-    detector = Detector(spec, key, tokenizer=tokenizer, alpha=promise.alpha)
-    answers = ask(
-        endpoint,
-        prompts,
-        sampling,
-        tokenizer,
-        mark=mark,
-        batch=batch,
-        seed=seed,
-        compare=compare,
-        on_text=on_text,
-    )
-    found = verify(spec, key, promise, answers.marked, answers.unmarked, seed=seed)
+    """Compare a server's texts with the promise, and say how many the detector finds."""
+    found = verify(detector.spec, key, promise, answers.marked, answers.unmarked, seed=seed)
     notes = list(found.notes)
     for kind, records in (("marked", answers.marked), ("unmarked", answers.unmarked)):
         if records:
@@ -257,10 +237,16 @@ def _text(
     return text, ids or None
 
 
+def without_end(tokenizer: Any, ids: Sequence[int]) -> list[int]:
+    """Return a text's ids without the special ones at its end."""
+    found = list(ids)
+    while found and found[-1] in tokenizer.all_special_ids:
+        found.pop()
+    return found
+
+
 def _record(tokenizer: Any, prompt: str, text: str, ids: list[int] | None) -> Record:
-    exact = token_ids_of(tokenizer, text) if ids is None else list(ids)
-    while exact and exact[-1] in tokenizer.all_special_ids:
-        exact.pop()
+    exact = without_end(tokenizer, token_ids_of(tokenizer, text) if ids is None else ids)
     return {
         "prompt": prompt,
         "text": text,

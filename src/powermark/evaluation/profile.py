@@ -181,7 +181,7 @@ def _bias_of(text: NDArray[Any]) -> Array:
 
 
 def _mark_of(text: int) -> Mark:
-    return REFERENCE_GAMMA, REFERENCE_DELTAS[text % len(REFERENCE_DELTAS)]
+    return REFERENCE_GAMMA, float(_bias_of(np.array(text)))
 
 
 def _reference(model: LanguageModel, seed: int, dealt: _Dealt) -> WatermarkConfig:

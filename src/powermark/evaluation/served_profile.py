@@ -22,7 +22,7 @@ import numpy as np
 from powermark.calibration.profile import Profile
 from powermark.checks import Array, count
 from powermark.errors import EngineProblem, InvalidInput
-from powermark.evaluation.endpoint import OFF, Endpoint, body_of
+from powermark.evaluation.endpoint import OFF, Endpoint, body_of, without_end
 from powermark.evaluation.profile import Mark, Part, gather, part_of
 from powermark.evaluation.writing import Sampling, batch_seed, digest_of_prompts
 from powermark.version import __version__
@@ -87,10 +87,8 @@ def profile_endpoint(
         asked = body_of(prompt, sampling, batch_seed(seed, number), mark if marks else None)
         asked |= settings
         ids, raw = _steps(endpoint, asked, head)
-        while ids and ids[-1] in tokenizer.all_special_ids:
-            ids.pop()
         on_text()
-        return part_of(number, as_sampled(raw, sampling), ids)
+        return part_of(number, as_sampled(raw, sampling), without_end(tokenizer, ids))
 
     def write(first: int, some: Sequence[str]) -> list[Part]:
         return list(pool.map(one, range(first, first + len(some)), some))

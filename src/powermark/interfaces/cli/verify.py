@@ -76,7 +76,8 @@ def verify_command(
     Exit code 1 if the promise is broken by more than chance allows.
     """
     from powermark.calibration.profile_file import load_profile
-    from powermark.evaluation.endpoint import Endpoint, verify_endpoint
+    from powermark.detection.detection import Detector
+    from powermark.evaluation.endpoint import Endpoint, ask, verify_answers
     from powermark.evaluation.pairs import write_pairs
     from powermark.evaluation.promise import check_profile, enough, promise_of
     from powermark.evaluation.prompts import prompts_for
@@ -111,11 +112,9 @@ def verify_command(
         if output is not None:
             raise InvalidInput("-o does not keep a server's texts.")
         tokenizer = options.named_tokenizer(model)
+        detector = Detector(mark, secret, tokenizer=tokenizer, alpha=promise.alpha)
         with progress("asking", len(given) * (1 if no_compare else 2)) as advance:
-            found = verify_endpoint(
-                mark,
-                secret,
-                promise,
+            answers = ask(
                 Endpoint(endpoint, served_model),
                 given,
                 sampling,
@@ -126,6 +125,7 @@ def verify_command(
                 compare=not no_compare,
                 on_text=advance,
             )
+        found = verify_answers(answers, detector, secret, promise, seed=seed)
         _show(found, html, result, as_json)
         return
     if mark_name is not None or served_model is not None or no_compare:
