@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from powermark.checks import count, in_interval
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.models.catalog import CATALOG, DEFAULT_MODEL
+from powermark.models.drawing import DrawnLast
+from powermark.models.prompt_cache import PromptCache
 from powermark.watermark.spec import digest_of
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class LanguageModel:
     model: Any
     tokenizer: Any
     add_bos: bool | None
+    _read: PromptCache = field(default_factory=PromptCache, repr=False)
 
     @property
     def tokenizer_digest(self) -> str:
@@ -126,28 +129,29 @@ class LanguageModel:
         ids = [self.encode(prompt) for prompt in prompts]
         width = max(map(len, ids), default=0)
         self.check_length(width + n_tokens)
-        sampling: dict[str, Any] = {"do_sample": False}
-        if temperature > 0:
-            sampling = {
-                "do_sample": True,
-                "temperature": temperature,
-                "top_k": top_k,
-                "top_p": top_p,
-            }
         pads = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
         pad = next(token for token in pads if token is not None)
+        if temperature > 0:
+            watermarking_config = DrawnLast(watermarking_config)
+        given = torch.tensor([[pad] * (width - len(row)) + row for row in ids])
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
         with torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(secrets.randbits(63) if seed is None else seed)
             output = self.model.generate(
-                torch.tensor([[pad] * (width - len(row)) + row for row in ids]),
-                attention_mask=torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in ids]),
+                given,
+                attention_mask=mask,
+                past_key_values=self._read.read(self.model, given, mask),
                 max_new_tokens=n_tokens,
                 pad_token_id=pad,
                 num_beams=1,
                 num_return_sequences=1,
+                do_sample=False,  # tokens are drawn by DrawnLast
+                temperature=None,
+                top_k=None,
+                top_p=None,
+                logits_processor=_warpers(temperature, top_k, top_p),
                 watermarking_config=watermarking_config,
                 stopping_criteria=[_Watch(on_step, stop)],
-                **sampling,
             )
         return [self._completion(row, new) for row, new in zip(ids, output[:, width:], strict=True)]
 
@@ -176,6 +180,20 @@ class LanguageModel:
         return str(whole.removeprefix(before) if whole.startswith(before) else "") or str(
             self.tokenizer.decode(ids)
         )
+
+
+def _warpers(temperature: float, top_k: int, top_p: float) -> list[Any]:
+    """Return what comes before a mark, in transformers' own order; nothing at temperature 0."""
+    from transformers.generation import logits_process as steps
+
+    found: list[Any] = []
+    if temperature not in (0.0, 1.0):
+        found.append(steps.TemperatureLogitsWarper(float(temperature)))
+    if temperature > 0 and top_k > 0:
+        found.append(steps.TopKLogitsWarper(top_k))
+    if temperature > 0 and top_p < 1.0:
+        found.append(steps.TopPLogitsWarper(top_p))
+    return found
 
 
 class _Watch:

@@ -1,0 +1,40 @@
+"""A token by one uniform number: the same distribution as torch's own draw."""
+
+import copy
+
+import numpy as np
+import torch
+from scipy import stats
+
+from powermark.models.drawing import DrawnLast, draw
+
+DRAWS = 200_000
+
+
+def test_the_distribution_is_that_of_the_logits() -> None:
+    torch.manual_seed(0)
+    logits = 2.0 * torch.randn(300)
+    logits[[5, 299]] = -torch.inf
+    p = logits.double().softmax(dim=-1).numpy()
+    seen = np.bincount(draw(logits.expand(DRAWS, 300)).ravel().numpy(), minlength=300)
+    assert seen[[5, 299]].tolist() == [0, 0]
+    common = p * DRAWS > 5
+    found, wanted = (np.append(x[common], x[~common].sum()) for x in (seen, p * DRAWS))
+    assert stats.chisquare(found, wanted).pvalue > 1e-6  # one false alarm in a million seeds
+
+
+def test_one_token_is_left_after_the_mark() -> None:
+    class Mark:
+        def construct_processor(self, width: int, _: str) -> object:
+            return lambda _, scores: torch.where(torch.arange(width) == 3, scores, -torch.inf)
+
+    last = DrawnLast(Mark())
+    last.validate()
+    assert copy.deepcopy(last) is last
+    assert last.to_dict() == {}
+    left = last.construct_processor(8, "cpu")(None, torch.zeros(5, 8))
+    assert left.argmax(dim=-1).tolist() == [3] * 5
+    assert torch.isfinite(left).sum(dim=-1).tolist() == [1] * 5
+    torch.manual_seed(1)
+    plain = DrawnLast(None).construct_processor(8, "cpu")(None, torch.zeros(50, 8))
+    assert len(set(plain.argmax(dim=-1).tolist())) > 4
