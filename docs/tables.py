@@ -116,7 +116,7 @@ def steering(path: str) -> None:
         spent, saved = float(row["kl_measured"]), ""
         if row["bias"] == "constant":
             constant = row
-        else:
+        elif row["bias"] == "steered":
             saved = f"{1.0 - spent / float(constant['kl_measured']):.0%}"
         reach = float(row["kl_measured_high"]) - spent
         _line([

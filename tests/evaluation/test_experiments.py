@@ -72,13 +72,17 @@ def test_prompts_run_out(lab: Lab) -> None:
 def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steering, "PROFILED", 48)
     pairs = ((0.5, None), (0.99, None), (None, 0.02))
+    monkeypatch.setattr(steering, "LENGTHS", (24,))
     monkeypatch.setattr(steering, "CELLS", ((0.7, 24, 0.05, (30, 16), pairs),))
     rows = steering.steering_table(lab)
     assert [(row["bias"], row["edit_rate"]) for row in rows] == [
-        ("constant", None), ("steered", None), ("constant", 0.02), ("steered", 0.02),
+        ("constant", None), ("steered", None), ("steered", None),
+        ("constant", 0.02), ("steered", 0.02), ("steered", 0.02), ("authors' point", None),
     ]  # fmt: skip
-    constant, steered = rows[:2]
-    assert steered["kl"] < constant["kl"]
+    constant, steered, surer = rows[:3]
+    assert surer["power"] > 0.969
+    assert steered["kl"] < surer["kl"] < constant["kl"]
+    assert (rows[-1]["gamma"], rows[-1]["delta"]) == promises.AUTHORS_POINT
     assert steered["kl_measured"] < constant["kl_measured"]
     assert steered["fpr"] == constant["fpr"]  # the same test on the same texts
     assert steered["tpr"] > 0.8

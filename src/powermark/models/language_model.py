@@ -14,11 +14,12 @@ from powermark.checks import count, in_interval
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.models.catalog import CATALOG, DEFAULT_MODEL
 from powermark.models.drawing import DrawnLast
-from powermark.models.prompt_cache import PromptCache
 from powermark.watermark.spec import digest_of
 
 if TYPE_CHECKING:
     import torch
+
+    from powermark.models.prompt_cache import PromptCache
 
 _SAMPLED = 64  # values of a tensor that go into a model's digest
 
@@ -38,14 +39,15 @@ class LanguageModel:
     """A transformers model in evaluation mode and its tokenizer.
 
     ``add_bos`` says whether a prompt gets a beginning-of-sequence token; None leaves that to the
-    tokenizer, as its makers set it.
+    tokenizer, as its makers set it. ``read`` keeps prompts that it has read, for experiments that
+    write after the same ones again and again.
     """
 
     name: str
     model: Any
     tokenizer: Any
     add_bos: bool | None
-    _read: PromptCache = field(default_factory=PromptCache, repr=False)
+    read: PromptCache | None = field(default=None, repr=False, compare=False)
 
     @property
     def tokenizer_digest(self) -> str:
@@ -140,7 +142,7 @@ class LanguageModel:
             output = self.model.generate(
                 given,
                 attention_mask=mask,
-                past_key_values=self._read.read(self.model, given, mask),
+                past_key_values=self.read and self.read(self.model, given, mask),
                 max_new_tokens=n_tokens,
                 pad_token_id=pad,
                 num_beams=1,

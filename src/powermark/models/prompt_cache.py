@@ -22,7 +22,7 @@ class PromptCache:
     def __init__(self, kept: int = KEPT) -> None:
         self._kept, self._batches = kept, OrderedDict[bytes, Any]()
 
-    def read(self, model: Any, ids: torch.Tensor, mask: torch.Tensor) -> Any:
+    def __call__(self, model: Any, ids: torch.Tensor, mask: torch.Tensor) -> Any:
         """Return a copy of what a model made of prompts, padded on the left; None for one token."""
         if ids.shape[1] < 2:
             return None

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import accumulate, product
 from typing import Any
 
+from powermark.calibration.design import Design, evaluate
 from powermark.calibration.plan import Plan, plan
 from powermark.calibration.profile import Profile
 from powermark.errors import Infeasible
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.experiments.promises import (
+    AUTHORS_POINT,
     BATCH,
     CORPUS,
+    LENGTHS,
+    LEVELS,
     PROFILED,
     Sample,
     efficiency_measured,
@@ -25,6 +30,7 @@ from powermark.evaluation.writing import Sampling
 from powermark.watermark.keys import SecretKey
 
 POWER, EDIT_RATE = 0.95, 0.1
+BIASES = (("constant", POWER), ("steered", POWER), ("steered", 0.97))  # and the power planned for
 GAMMAS = (0.25, 0.5, 0.8, 0.9418, None)  # None for the best
 _BOTH = (*((gamma, None) for gamma in GAMMAS), (None, EDIT_RATE))
 CELLS = (  # temperature, n_tokens, alpha; texts under each key; gamma and edit rate of the plans
@@ -39,8 +45,9 @@ def steering_table(lab: Lab) -> list[dict[str, Any]]:
 
     Under one key the colours of common words are the luck of all texts, and of all gammas, whose
     green lists contain one another: so there are two keys, and other prompts under the second.
-    Detection is not told the prompt. Efficiency is the information limit at the TPR measured and
-    the size that the test has, over the KL measured.
+    Detection is not told the prompt. Steered plans for a little more power than the constant ones
+    are there to be compared at the TPR that is measured. Efficiency is the information limit at the
+    TPR measured and the size that the test has, over the KL measured.
     """
     return list(_rows(lab))
 
@@ -59,10 +66,8 @@ def _rows(lab: Lab) -> Iterator[dict[str, Any]]:
         sampling = Sampling(n_tokens=enough(n), temperature=temperature)
         firsts = accumulate(sizes[:-1], initial=PROFILED)
         fresh = [lab.prompts(CORPUS, *span) for span in zip(firsts, sizes, strict=True)]
-        for (gamma, rate), steered in product(pairs, (False, True)):
-            design = _planned(profile, n, alpha, gamma, rate, steered)
-            if design is None:
-                continue
+        for bias, design in _designs(profile, n, alpha, pairs):
+            steering = design.steering if isinstance(design, Plan) else None
             samples = [
                 Sample(
                     mine,
@@ -70,32 +75,37 @@ def _rows(lab: Lab) -> Iterator[dict[str, Any]]:
                         prompts,
                         sampling,
                         gamma=design.gamma,
-                        deltas=None if steered else design.delta,
-                        steering=design.steering,
+                        deltas=design.delta if steering is None else None,
+                        steering=steering,
                         batch=BATCH,
                     ),
                     lab.texts(prompts, sampling, batch=BATCH),
                 )
                 for mine, prompts in zip(labs, fresh, strict=True)
             ]
-            row: dict[str, Any] = {"temperature": temperature}
-            row |= {"bias": "steered" if steered else "constant"}
+            row: dict[str, Any] = {"temperature": temperature, "bias": bias}
             row |= measured(design, samples, told_prompts=False)
             yield row | efficiency_measured(row)
 
 
-def _planned(
-    profile: Profile, n: int, alpha: float, gamma: float | None, rate: float | None, steered: bool
-) -> Plan | None:
-    try:
-        return plan(
-            n_tokens=n,
-            alpha=alpha,
-            power=POWER,
-            signal=profile,
-            gamma=gamma,
-            edit_rate=rate,
-            steer=steered,
-        )
-    except Infeasible:
-        return None
+def _designs(
+    profile: Profile, n: int, alpha: float, pairs: Iterable[tuple[float | None, float | None]]
+) -> Iterator[tuple[str, Design]]:
+    """Yield the plans that there are, and the authors' point where it is theirs."""
+    for (gamma, rate), (bias, power) in product(pairs, BIASES):
+        with suppress(Infeasible):
+            yield (
+                bias,
+                plan(
+                    n_tokens=n,
+                    alpha=alpha,
+                    power=power,
+                    signal=profile,
+                    gamma=gamma,
+                    edit_rate=rate,
+                    steer=bias == "steered",
+                ),
+            )
+    if (n, alpha) == (LENGTHS[0], LEVELS[0]):
+        point = evaluate(*AUTHORS_POINT, n_tokens=n, alpha=alpha, signal=profile, test="z")
+        yield "authors' point", point

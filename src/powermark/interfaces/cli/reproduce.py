@@ -239,10 +239,11 @@ def _own_lab(place: Place) -> Lab:
     """Return a lab that writes by itself; a worker makes its own."""
     from powermark.evaluation.experiments.lab import Lab
     from powermark.models import load_model
+    from powermark.models.prompt_cache import PromptCache
     from powermark.watermark.keys import SecretKey
 
     return Lab(
-        load_model(options.named_model(place.model)),
+        replace(load_model(options.named_model(place.model)), read=PromptCache()),
         place.data,
         place.work,
         SecretKey(bytes(range(32))),  # published: these marks protect nothing
