@@ -6,6 +6,7 @@ cases, so all plans together in at most 1 %.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -13,17 +14,19 @@ from typing import Any
 
 from powermark.calibration.plan import plan
 from powermark.evaluation.experiments.lab import Lab
+from powermark.evaluation.experiments.promises import BATCH, marked_by
 from powermark.evaluation.promise import enough, promise_of
 from powermark.evaluation.verify import verify
 from powermark.evaluation.writing import Sampling
 from powermark.files import make_folder
 from powermark.models import load_model
+from powermark.models.prompt_cache import PromptCache
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import FALSE_ALARM, Scale
 
-CORPUS, POWER, BATCH = "c4", 0.95, 100
+CORPUS, POWER = "c4", 0.95
 PLANS = [
     {"n_tokens": n, "alpha": alpha, "edit_rate": rate, "steer": False, "temperature": 1.0}
     for n, alpha, rate in product((50, 100), (0.05, 0.01), (0.0, 0.1))
@@ -88,14 +91,7 @@ def verified(
     fresh = lab.prompts(CORPUS, profiled, texts)
     sampling = Sampling(n_tokens=enough(n_tokens), temperature=temperature)
     unmarked = lab.texts(fresh, sampling, batch=BATCH)
-    marked = lab.texts(
-        fresh,
-        sampling,
-        gamma=design.gamma,
-        deltas=None if steer else design.delta,
-        steering=spec.steering,
-        batch=BATCH,
-    )
+    marked = marked_by(design, lab, fresh, sampling)
     found = verify(
         spec,
         lab.key,
@@ -110,4 +106,4 @@ def verified(
 
 @lru_cache(maxsize=1)
 def _model(name: str) -> Any:
-    return load_model(name)
+    return replace(load_model(name), read=PromptCache())

@@ -15,7 +15,6 @@ from tokenizers import Tokenizer
 from powermark.errors import FileProblem
 
 Ids = tuple[NDArray[np.int64], NDArray[np.int64]]
-_CACHED_WORDS = 65_536  # some 10 MB; of English text the default, 10,000, holds too few
 
 
 class FileTokenizer:
@@ -34,8 +33,6 @@ class FileTokenizer:
             ) from None
         self._inner.no_truncation()
         self._inner.no_padding()
-        if hasattr(self._inner.model, "_resize_cache"):
-            self._inner.model._resize_cache(_CACHED_WORDS)
         self.all_special_ids = sorted(
             token
             for token, added in self._inner.get_added_tokens_decoder().items()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from powermark.calibration.design import Design, evaluate
-from powermark.calibration.plan import plan
+from powermark.calibration.plan import Plan, plan
 from powermark.calibration.signal import PlugIn
 from powermark.checks import Array
 from powermark.detection.scoring import score
@@ -55,7 +55,7 @@ def _promises(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
                     design = plan(
                         n_tokens=n, alpha=alpha, power=POWER, edit_rate=rate, signal=signal
                     )
-                    marked = _marked(lab, fresh, sampling, design)
+                    marked = marked_by(design, lab, fresh, sampling)
                     row: dict[str, Any] = {"signal": "profile" if signal is profile else "plug-in"}
                     row |= measured(design, [Sample(lab, marked, unmarked)])
                     yield row | _kept(row)
@@ -90,14 +90,19 @@ def _rivals(lab: Lab, texts: int) -> Iterator[dict[str, Any]]:
                 signal=profile,
                 test="z" if (gamma, delta) == AUTHORS_POINT else "exact",
             )
-            marked = _marked(lab, fresh, sampling, design)
+            marked = marked_by(design, lab, fresh, sampling)
             row: dict[str, Any] = {"temperature": temperature, "design": name}
             row |= measured(design, [Sample(lab, marked, unmarked)])
             yield row | efficiency_measured(row)
 
 
-def _marked(lab: Lab, prompts: list[str], sampling: Sampling, design: Design) -> list[Record]:
-    return lab.texts(prompts, sampling, gamma=design.gamma, deltas=design.delta, batch=BATCH)
+def marked_by(design: Design, lab: Lab, prompts: list[str], sampling: Sampling) -> list[Record]:
+    """Return a lab's texts with a design's mark."""
+    steering = design.steering if isinstance(design, Plan) else None
+    deltas = design.delta if steering is None else None
+    return lab.texts(
+        prompts, sampling, gamma=design.gamma, deltas=deltas, steering=steering, batch=BATCH
+    )
 
 
 class Sample(NamedTuple):

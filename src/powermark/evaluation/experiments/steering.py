@@ -10,7 +10,7 @@ from itertools import accumulate, product
 from typing import Any
 
 from powermark.calibration.design import Design, evaluate
-from powermark.calibration.plan import Plan, plan
+from powermark.calibration.plan import plan
 from powermark.calibration.profile import Profile
 from powermark.errors import Infeasible
 from powermark.evaluation.experiments.lab import Lab
@@ -23,6 +23,7 @@ from powermark.evaluation.experiments.promises import (
     PROFILED,
     Sample,
     efficiency_measured,
+    marked_by,
     measured,
 )
 from powermark.evaluation.promise import enough
@@ -67,18 +68,10 @@ def _rows(lab: Lab) -> Iterator[dict[str, Any]]:
         firsts = accumulate(sizes[:-1], initial=PROFILED)
         fresh = [lab.prompts(CORPUS, *span) for span in zip(firsts, sizes, strict=True)]
         for bias, design in _designs(profile, n, alpha, pairs):
-            steering = design.steering if isinstance(design, Plan) else None
             samples = [
                 Sample(
                     mine,
-                    mine.texts(
-                        prompts,
-                        sampling,
-                        gamma=design.gamma,
-                        deltas=design.delta if steering is None else None,
-                        steering=steering,
-                        batch=BATCH,
-                    ),
+                    marked_by(design, mine, prompts, sampling),
                     lab.texts(prompts, sampling, batch=BATCH),
                 )
                 for mine, prompts in zip(labs, fresh, strict=True)
