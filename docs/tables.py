@@ -137,6 +137,14 @@ def lengths(path: str) -> None:
         ])  # fmt: skip
 
 
+def claims(path: str) -> None:
+    """The paper's statements, and what was found."""
+    _head(["statement", "the paper", "here", "verdict"])
+    for row in _rows(path):
+        why = f": {row['why']}" if row["why"] else ""
+        _line([row["statement"], row["paper"], row["ours"], f"**{row['verdict']}**{why}"])
+
+
 def forging(path: str) -> None:
     """Forged texts that are found, by how much marked text was collected for them."""
     rows = _rows(path)

@@ -42,11 +42,8 @@ def test_marks_of_transformers_are_found(smollm2: LanguageModel, scheme: str, th
         watermarking_config=config,
         ignore_repeated_ngrams=True,
     )(torch.tensor([marked.token_ids]), return_dict=True)
-    # They count n-grams of the whole context and we draws of one list, which is never more; they
-    # also drop a leading begin token. Where both count the same tokens the greens agree.
-    assert found.scored <= int(peer.num_tokens_scored[0])
-    if found.scored == int(peer.num_tokens_scored[0]):
-        assert found.green == int(peer.num_green_tokens[0])
-    assert abs(found.green - int(peer.num_green_tokens[0])) <= peer.num_tokens_scored[0] * 0.1
+    # They count n-grams of the whole context and we draws of one list, which are among them.
+    theirs_scored, theirs_green = int(peer.num_tokens_scored[0]), int(peer.num_green_tokens[0])
+    assert 0 <= theirs_green - found.green <= theirs_scored - found.scored
     # their p-value lacks a square root, and is far too small for a large z
     assert np.isfinite(found.bits)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from powermark.calibration.signal import PlugIn
 from powermark.errors import InvalidInput
 from powermark.evaluation.experiments import lengths, prediction, promises, steering
 from powermark.evaluation.experiments.lab import Lab
@@ -87,6 +88,10 @@ def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert steered["fpr"] == constant["fpr"]  # the same test on the same texts
     assert steered["tpr"] > 0.8
     assert 40 < steered["tpr_texts"] <= 46  # of both keys
+
+
+def test_the_authors_point_is_for_its_length_alone() -> None:
+    assert list(steering._designs(PlugIn(), 30, 0.05, ())) == []
 
 
 def test_lengths_of_steered_texts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,13 +149,13 @@ def test_a_steered_cell(writer: LanguageModel, data: Path) -> None:
     cell = Cell(
         corpus="c4",
         method="steered",
-        texts=4,
+        texts=20,
         gamma=0.5,
         delta=found.delta,
         rule="steered",
         steering=found.steering,
     )
-    rows = run(lab_of(writer, data, data / "work"), [cell], Sampling(n_tokens=26), batch=4)
+    rows = run(lab_of(writer, data, data / "work"), [cell], Sampling(n_tokens=26), batch=20)
     greens = [row["colours"].replace(".", "")[:20].count("G") for row in rows]
     assert np.mean(greens) > 12
 

@@ -30,16 +30,16 @@ def options(folder: Path, model: LanguageModel, tmp_path: Path, run: Run) -> tup
 
 
 def test_one_prompt(run: Run, options: tuple[str, ...]) -> None:
-    code, out, err = run(*options, "a b", "--seed", "1")
+    code, out, err = run(*options, "a b", "--seed", "2")
     assert (code, err) == (0, "")
     assert out.strip()
-    assert run(*options, "a b", "--seed", "1")[1] == out
-    plain = run(*options, "a b", "--seed", "1", "--no-watermark")[1]
+    assert run(*options, "a b", "--seed", "2")[1] == out
+    plain = run(*options, "a b", "--seed", "2", "--no-watermark")[1]
     assert plain != out
-    _, text, _ = run(*options, "a b", "--seed", "1", "--json")
+    _, text, _ = run(*options, "a b", "--seed", "2", "--json")
     record = json.loads(text)
     assert record["text"] + "\n" == out
-    assert (record["prompt_ids"], record["index"], record["seed"]) == ([2, 3], 0, 1)
+    assert (record["prompt_ids"], record["index"], record["seed"]) == ([2, 3], 0, 2)
     assert record["lost_ids"] == 0
     assert "|spec:" in record["signature"]
     assert run(*options, "a b")[0] == 0  # a seed of its own
@@ -80,7 +80,7 @@ def test_a_stopped_job_goes_on(run: Run, options: tuple[str, ...], tmp_path: Pat
     assert "something else than records" in run(*job)[2]
     out.unlink()
     out.mkdir()
-    assert "cannot write" in run(*job, "--seed", "1")[2]
+    assert "cannot write" in run(*job, "--seed", "2")[2]
     assert "cannot write" in run(*job)[2]
 
 
@@ -235,7 +235,7 @@ def test_a_plans_settings_are_kept_to(run: Run, options: tuple[str, ...], tmp_pa
     request = ("--n-tokens", "12", "--alpha", ".2", "--power", ".4", "--profile", profile)
     code, _, err = run("plan", *request, *model, "-o", spec)
     assert code == 0, err
-    planned = (*options, "--spec", spec, "a b", "--seed", "1", "--json")
+    planned = (*options, "--spec", spec, "a b", "--seed", "2", "--json")
     _, out, err = run(*planned)
     assert err == ""
     assert "|temperature:0.9|top_k:6|" in json.loads(out)["signature"]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -63,6 +64,14 @@ def test_texts_end_where_the_model_ends_them(model: LanguageModel) -> None:
         assert text.text.strip() == model.tokenizer.decode(text.token_ids)
         whole = model.tokenizer.decode(text.prompt_ids + text.token_ids)
         assert model.tokenizer.decode(text.prompt_ids) + text.text == whole
+
+
+@pytest.mark.parametrize("truncated", [{"top_k": 1}, {"top_p": 1e-6}])
+def test_all_but_the_likeliest_can_be_cut_off(model: LanguageModel, truncated: Any) -> None:
+    prompts = ["a", "b c", "d e a", "c c", "e"]
+    likeliest = model.complete(prompts, n_tokens=6, temperature=0.0)
+    assert model.complete(prompts, n_tokens=6, **truncated) == likeliest
+    assert model.complete(prompts, n_tokens=6, seed=0) != likeliest
 
 
 def test_greedy_and_padding(model: LanguageModel) -> None:

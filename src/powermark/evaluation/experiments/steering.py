@@ -11,7 +11,7 @@ from typing import Any
 
 from powermark.calibration.design import Design, evaluate
 from powermark.calibration.plan import plan
-from powermark.calibration.profile import Profile
+from powermark.calibration.signal import SignalModel
 from powermark.errors import Infeasible
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.experiments.promises import (
@@ -82,7 +82,7 @@ def _rows(lab: Lab) -> Iterator[dict[str, Any]]:
 
 
 def _designs(
-    profile: Profile, n: int, alpha: float, pairs: Iterable[tuple[float | None, float | None]]
+    signal: SignalModel, n: int, alpha: float, pairs: Iterable[tuple[float | None, float | None]]
 ) -> Iterator[tuple[str, Design]]:
     """Yield the plans that there are, and the authors' point where it is theirs."""
     for (gamma, rate), (bias, power) in product(pairs, BIASES):
@@ -93,12 +93,12 @@ def _designs(
                     n_tokens=n,
                     alpha=alpha,
                     power=power,
-                    signal=profile,
+                    signal=signal,
                     gamma=gamma,
                     edit_rate=rate,
                     steer=bias == "steered",
                 ),
             )
     if (n, alpha) == (LENGTHS[0], LEVELS[0]):
-        point = evaluate(*AUTHORS_POINT, n_tokens=n, alpha=alpha, signal=profile, test="z")
+        point = evaluate(*AUTHORS_POINT, n_tokens=n, alpha=alpha, signal=signal, test="z")
         yield "authors' point", point

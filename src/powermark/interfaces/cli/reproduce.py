@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -168,7 +168,9 @@ def _all(scale: str, study: Study) -> Iterator[tuple[str, bytes]]:
             "reproduction", scale=scale, model=study.lab.model.digest, corpora=corpora, seed=seed
         ),
     }
-    yield "reproduction.html", reproduction_page(claims(study), pictures, about).encode()
+    found = claims(study)
+    yield "claims.csv", csv_bytes([asdict(claim) for claim in found])
+    yield "reproduction.html", reproduction_page(found, pictures, about).encode()
 
 
 def _files(name: str, found: Artefact) -> Iterator[tuple[str, bytes]]:
