@@ -107,23 +107,29 @@ def fragility() -> None:
         )
 
 
+def _reach(row: Row, name: str) -> str:
+    value = float(row[name])
+    return f"{value:.4f} ± {float(row[name + '_high']) - value:.4f}"
+
+
 def steering(path: str) -> None:
     """Constant and steered plans on fresh texts, and what steering saved."""
     _head(["T", "n", "alpha", "edits", "gamma", "bias", "power promised", "TPR", "unmarked found",
-           "KL promised", "KL", "efficiency", "saved"])  # fmt: skip
+           "KL promised", "KL", "green rate promised", "green rate", "efficiency",
+           "saved"])  # fmt: skip
     constant: Row = {}
     for row in _rows(path):
-        spent, saved = float(row["kl_measured"]), ""
+        saved = ""
         if row["bias"] == "constant":
             constant = row
         elif row["bias"] == "steered":
-            saved = f"{1.0 - spent / float(constant['kl_measured']):.0%}"
-        reach = float(row["kl_measured_high"]) - spent
+            saved = f"{1.0 - float(row['kl_measured']) / float(constant['kl_measured']):.0%}"
         _line([
             row["temperature"], row["n_tokens"], row["alpha"], row["edit_rate"] or "-",
             f"{float(row['gamma']):.4f}", row["bias"], f"{float(row['power']):.3f}",
             _interval(row, "tpr"), _interval(row, "fpr"), f"{float(row['kl']):.4f}",
-            f"{spent:.4f} ± {reach:.4f}", f"{float(row['efficiency_measured']):.2f}", saved,
+            _reach(row, "kl_measured"), f"{float(row['gamma_prime']):.4f}",
+            _reach(row, "green_rate"), f"{float(row['efficiency_measured']):.2f}", saved,
         ])  # fmt: skip
 
 

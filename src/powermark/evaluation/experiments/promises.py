@@ -123,12 +123,13 @@ def measured(
     """
     n, k = design.n_tokens, design.critical_count
     counts: tuple[list[Array], list[Array]] = ([], [])  # marked, unmarked
-    places = []
+    places, rates = [], []
     for lab, marked, unmarked in samples:
         scheme = lab.scheme(design.gamma)
         ids = [record["token_ids"] for record in marked]
         scores = score(scheme, ids)
         places += [scores.positions(i) for i in range(scores.texts)]
+        rates += [[greens / n] for greens in scores.first_greens(n) if np.isfinite(greens)]
         if design.edit_rate is not None:
             ids = [text.tolist() for text in substitute(ids, design.edit_rate, seed=lab.seed).ids]
         plain = [record["token_ids"] for record in unmarked]
@@ -147,6 +148,8 @@ def measured(
         "size": design.size,
         "power": design.power if design.attacked_power is None else design.attacked_power,
         "kl": design.kl,
+        "gamma_prime": design.gamma_prime,
+        **_spread("green_rate", mean_per_token(rates)),
         **_spread("tpr", tpr),
         **_spread("fpr", fpr),
         **_spread("kl_measured", kl),
