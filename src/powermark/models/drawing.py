@@ -18,7 +18,7 @@ def draw(scores: torch.Tensor) -> torch.Tensor:
     """Return a token for each row of logits, (rows, 1)."""
     import torch
 
-    steps = scores.float().softmax(dim=-1).cumsum(dim=-1)
+    steps = scores.float().softmax(dim=-1).cumsum_(dim=-1)
     places = torch.rand(len(scores), 1, device=scores.device) * steps[:, -1:]
     return torch.searchsorted(steps, places, right=True).clamp_max(scores.shape[-1] - 1)
 
@@ -51,4 +51,5 @@ class DrawnLast:
         """Return logits with one token left in each row."""
         if self._processor is not None:
             scores = self._processor(input_ids, scores)
-        return scores.new_full(scores.shape, -float("inf")).scatter_(1, draw(scores), 0.0)
+        drawn = draw(scores)
+        return scores.fill_(-float("inf")).scatter_(1, drawn, 0.0)

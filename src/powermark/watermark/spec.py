@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -265,6 +266,12 @@ def tokenizer_digest(vocabulary: Mapping[str, int], encode: Callable[[str], Sequ
 
 def digest_of(tokenizer: Any) -> str:
     """Return the digest of a tokenizer with the interface that transformers gives its own."""
+    return _digest_of(tokenizer, len(tokenizer))
+
+
+@lru_cache(maxsize=8)
+def _digest_of(tokenizer: Any, _tokens: int) -> str:
+    """Reading a large vocabulary takes a second; tokens that are added later change the digest."""
     return tokenizer_digest(
         tokenizer.get_vocab(), lambda text: tokenizer.encode(text, add_special_tokens=False)
     )
