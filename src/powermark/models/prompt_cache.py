@@ -40,7 +40,9 @@ class PromptCache:
             ).past_key_values
             while len(self._batches) > 1 and sum(map(_size, self._batches.values())) > self._kept:
                 self._batches.popitem(last=False)
-        return deepcopy(self._batches[name])
+        from powermark.models.roomy_cache import with_room
+
+        return with_room(deepcopy(self._batches[name]))
 
 
 def _size(cache: Any) -> int:

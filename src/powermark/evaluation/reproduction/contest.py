@@ -11,7 +11,7 @@ from typing import Literal
 
 from powermark.calibration.authors import published_pair
 from powermark.evaluation.figures.pareto import STYLES
-from powermark.evaluation.reproduction.cells import FOR_REMOVAL, REMOVED
+from powermark.evaluation.reproduction.cells import FOR_REMOVAL, OURS, REMOVED
 from powermark.evaluation.reproduction.scales import ALPHA, ENOUGH, N_TOKENS
 from powermark.evaluation.reproduction.summary import Row
 
@@ -21,21 +21,35 @@ Outcome = Literal["won", "lost", "not decided"]
 def finalists(rows: Sequence[Row], held: Sequence[Row]) -> set[str]:
     """Return the names of the cells of one corpus to be written anew.
 
-    ``rows`` are those of its cells, ``held`` those after removal. Of every method: the cheapest
-    cell that may reach the TPR, and the cheapest that did; the cheapest that kept it after the
-    largest removal, or else may have; and the authors' plan, which no exact test of the level
-    detects.
+    ``rows`` are those of its cells, ``held`` those after removal. All our plans for the TPR; of
+    every other method whatever may be as cheap as our cheapest, before removal or after the
+    largest; besides, of every method, the cheapest cell that may reach the TPR, the cheapest that
+    did, and the cheapest that kept it after removal, or else may have; and the authors' plan,
+    which no exact test of the level detects.
     """
     theirs = published_pair(N_TOKENS, ALPHA)
     chosen = {row["cell"] for row in rows if (row["gamma"], row["delta"]) == theirs}
+    chosen |= {
+        row["cell"]
+        for row in rows
+        if row["method"] in FOR_REMOVAL or (row["method"] in OURS and row["target"] >= ENOUGH)
+    }
     fair = [row for row in rows if row["size"] <= ALPHA and row["method"] in STYLES]
     most = [row for row in held if row["removal"] == REMOVED[-1]]
-    for method in (*STYLES, *FOR_REMOVAL):
+    chosen |= _threats(fair, OURS) | _threats(most, FOR_REMOVAL)
+    for method in STYLES:
         may, did = _in_order(row for row in fair if row["method"] == method)
         chosen |= {*may[:1], *did[:1]}
         may, did = _in_order(row for row in most if row["method"] == method)
         chosen |= {*(did or may)[:1]}
     return chosen
+
+
+def _threats(rows: Iterable[Row], ours: Sequence[str]) -> set[str]:
+    """Return the cells that may reach the TPR and may cost no more than our cheapest that did."""
+    reached = [row for row in rows if row["method"] in ours and row["tpr"] >= ENOUGH]
+    limit = min((row["kl_high"] for row in reached), default=0.0)
+    return {row["cell"] for row in rows if row["tpr_high"] >= ENOUGH and row["kl_low"] <= limit}
 
 
 def _in_order(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
@@ -63,7 +77,8 @@ def outcome(rows: Sequence[Row], ours: Sequence[str]) -> Outcome:
     mine = next((row for method, row in best.items() if method in ours), None)
     others = [row for row in rows if row["method"] not in ours]
     if mine is None:
-        return "lost" if best else "not decided"
+        may = any(row["method"] in ours and row["tpr_high"] >= ENOUGH for row in rows)
+        return "lost" if best and not may else "not decided"
     if any(row["tpr"] >= ENOUGH and row["kl_high"] < mine["kl_low"] for row in others):
         return "lost"
     if any(row["tpr_high"] >= ENOUGH and row["kl_low"] <= mine["kl_high"] for row in others):
