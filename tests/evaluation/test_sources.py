@@ -74,14 +74,18 @@ def test_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
     rows = [
-        json.dumps({"text": LONG, "body": LONG + " body"}),
-        json.dumps({"text": "-", "body": "-"}),
+        json.dumps({"text": LONG, "body": LONG + " body", "answers": {"text": [LONG + " one"]}}),
+        json.dumps({"text": "-", "body": "-", "answers": {"text": ["-"]}}),
     ]
     (folder / "train.jsonl").write_text("\n".join(rows))
     assert passages(f"hf:{folder}", 5) == [LONG]
     assert passages(f"hf:{folder}::train:body", 5) == [LONG + " body"]
-    with pytest.raises(InvalidInput, match="has no field 'title'"):
-        passages(f"hf:{folder}::train:title", 5)
+    assert passages(f"hf:{folder}:::answers.text.0", 5) == [LONG + " one"]
+    for field in ("title", "answers.text.1"):
+        with pytest.raises(InvalidInput, match=f"has no field '{field}'"):
+            passages(f"hf:{folder}:::{field}", 5)
+    with pytest.raises(InvalidInput, match="no source of texts is called 'novels'"):
+        passages("novels", 5)
     with pytest.raises(FileProblem, match="cannot read"):
         passages(f"hf:{folder}::nothing", 5)
     with pytest.raises(FileProblem, match="cannot read"):

@@ -43,6 +43,11 @@ def published_pair(n_tokens: int, alpha: float, *, power: float = POWER) -> tupl
     return float(gamma[chosen]), float(delta[chosen])
 
 
+def largest_budget(n_tokens: int, alpha: float) -> float:
+    """Return the most KL that any green share of their grid can cost, at any delta."""
+    return float(kl_bound(gamma_star(n_tokens, alpha) - _SHARES[-1]))
+
+
 def published_points(
     n_tokens: int, alpha: float, *, power: float = POWER
 ) -> list[tuple[float, float]]:

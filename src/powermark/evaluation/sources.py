@@ -40,6 +40,13 @@ SOURCES = {
 }
 
 
+PAPER = {  # the paper's corpora, as its authors read them
+    "c4": "hf:allenai/c4:realnewslike",
+    "lfqa": "hf:vblagoje/lfqa:::answers.text.0",
+    "wikipedia": "hf:wikimedia/wikipedia:20231101.en",
+}
+
+
 def passages(name: str, count: int) -> list[str]:
     """Return up to ``count`` passages of a named source.
 
@@ -47,6 +54,11 @@ def passages(name: str, count: int) -> list[str]:
     --------
     ``passages("wikitext-2", 100)``, ``passages("hf:allenai/c4:realnewslike:validation", 100)``
     """
+    if not name.startswith(HUB) and name not in SOURCES:
+        raise InvalidInput(
+            f"no source of texts is called {name!r}.",
+            hint=f"name one of {', '.join(SOURCES)}, or a data set of a hub, {HUB}DATASET.",
+        )
     found = _hub(name) if name.startswith(HUB) else _packaged(name)
     return list(islice((text for text in found if len(text.split()) >= LEAST_WORDS), count))
 
@@ -112,8 +124,8 @@ def _hub(name: str) -> Iterator[str]:
     try:
         rows: Any = load_dataset(dataset, configuration or None, split=split, streaming=True)
         for row in rows:
-            yield str(row[field])
-    except KeyError:
+            yield str(_field(row, field))
+    except LookupError:
         raise InvalidInput(f"{dataset} has no field {field!r}.") from None
     except Exception as error:  # whatever a data set's loader raises
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -122,3 +134,10 @@ def _hub(name: str) -> Iterator[str]:
             hint=f"name a data set of a hub that this machine can reach, or one of "
             f"{', '.join(SOURCES)}, or a file.",
         ) from None
+
+
+def _field(row: Any, name: str) -> Any:
+    """Return a field of a row; ``answers.text.0`` is the first text of its answers."""
+    for part in name.split("."):
+        row = row[int(part)] if isinstance(row, list) else row[part]
+    return row

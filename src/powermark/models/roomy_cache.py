@@ -12,7 +12,7 @@ import torch
 from transformers.cache_utils import DynamicLayer
 
 
-class RoomyLayer(DynamicLayer):
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]
     """What a layer of a model remembers; ``keys`` and ``values`` are the part in use."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from powermark.errors import InvalidInput
 from powermark.evaluation.profile import record_profile
 from powermark.evaluation.prompts import MOST, read_prompts
 from powermark.evaluation.records import Records
-from powermark.evaluation.sources import passages
+from powermark.evaluation.sources import PAPER, passages
 from powermark.evaluation.writing import Record, Sampling, digest_of_prompts, write_texts
 from powermark.files import write_file
 from powermark.models import LanguageModel
@@ -54,6 +55,8 @@ class Lab:
         Of every mark in the experiments.
     spread
         Who works on the batches of a grid; their results come in order.
+    most
+        Passages to take of a corpus that is fetched.
     """
 
     model: LanguageModel
@@ -65,6 +68,7 @@ class Lab:
     on_step: Callable[[], object] = lambda: None
     say: Callable[[str], object] = lambda _: None
     spread: Spread = in_turn
+    most: int = MOST
 
     def prompts(self, corpus: str, first: int, count: int) -> list[str]:
         """Return prompts number ``first`` to ``first + count`` of a file, in an order drawn once.
@@ -84,7 +88,7 @@ class Lab:
 
     def _drawn(self, corpus: str, first: int, count: int, *, whole: bool) -> list[str]:
         if self.data is None:
-            found = passages(corpus, MOST)
+            found = _fetched(corpus, self.most)
         else:
             found = read_prompts(self.data / f"{corpus}.jsonl", whole=whole)
         if len(found) < first + count:
@@ -201,6 +205,12 @@ class Lab:
     def path(self, line: str, suffix: str) -> Path:
         """Return the file for what has a signature."""
         return self.work / f"{_digest(line)}.{suffix}"
+
+
+@lru_cache(maxsize=8)
+def _fetched(corpus: str, most: int) -> list[str]:
+    """Return the passages of a named corpus, which may have to come from a hub."""
+    return passages(PAPER.get(corpus, corpus), most)
 
 
 def _digest(text: str) -> str:

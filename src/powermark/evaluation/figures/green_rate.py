@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PREDICTORS = {"plug-in": ORANGE, "profile": BLUE}
 AUTHORS = "plug-in at .7 delta"  # what their fits compare with
+_MEASURED = {("green_rate", ""): "green_rate", ("kl", ""): "kl_step", ("kl", AUTHORS): "kl_plain"}
 
 
 def predicted(
@@ -41,8 +42,10 @@ def predicted(
             delta = factor * row["delta"]
             told[f"green_rate, {name}"] = float(signal.green_rate(row["gamma"], delta))
             told[f"kl, {name}"] = float(signal.kl(row["gamma"], delta))
-        shown = ("corpus", "gamma", "delta", "texts", "green_rate", "kl", "kl_plain")
-        found.append({key: row[key] for key in shown} | told)
+        measured = {key: row[key] for key in ("green_rate", "kl_step", "kl_plain")}
+        if np.isfinite([*measured.values()]).all():
+            shown = ("corpus", "gamma", "delta", "texts")
+            found.append({key: row[key] for key in shown} | measured | told)
     return found
 
 
@@ -55,7 +58,7 @@ def fits(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if f"{quantity}, {name}" not in mine[0]:
                 continue
             told = np.array([row[f"{quantity}, {name}"] for row in mine])
-            measured = "kl_plain" if (quantity, name) == ("kl", AUTHORS) else quantity
+            measured = _MEASURED.get((quantity, name), _MEASURED[quantity, ""])
             line = through_origin(told, np.array([row[measured] for row in mine]))
             found.append(
                 {

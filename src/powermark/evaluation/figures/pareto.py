@@ -33,7 +33,7 @@ STYLES = {
     "grid": (GREY, "."),
     "opt": (PURPLE, "x"),
     "dp, fixed": (YELLOW, "+"),
-    "dp, dual ascent": (ORANGE, "+"),
+    "dp, dual ascent": (ORANGE, "^"),
     "authors": (BLACK, "s"),
     "exact": (SKY, "o"),
     "profile": (BLUE, "D"),
@@ -51,11 +51,11 @@ def points(rows: list[dict[str, Any]], stage: str) -> list[dict[str, Any]]:
     for row in rows:
         if row["method"] not in STYLES or not row["kl"] > 0.0:
             continue
-        theirs = row["method"] == "authors"
-        y, size = (row["tpr_z"], row["size_z"]) if theirs else (row["tpr"], row["size"])
-        names = ("corpus", "method", "gamma", "delta", "target", "texts", "kl")
-        shown = {"stage": stage} | {key: row[key] for key in names}
-        found.append(shown | {"neg_log_kl": -float(np.log(row["kl"])), "tpr": y, "size": size})
+        z = "_z" if row["method"] == "authors" else ""
+        names = ("corpus", "method", "gamma", "delta", "target", "texts", "kl", "kl_low", "kl_high")
+        shown = {"stage": stage, **{key: row[key] for key in names}}
+        shown |= {f"tpr{end}": row[f"tpr{z}{end}"] for end in ("", "_low", "_high")}
+        found.append(shown | {"size": row[f"size{z}"], "neg_log_kl": -float(np.log(row["kl"]))})
     for corpus in dict.fromkeys(row["corpus"] for row in found):
         for method in STYLES:
             mine = [r for r in found if (r["corpus"], r["method"]) == (corpus, method)]
@@ -66,32 +66,39 @@ def points(rows: list[dict[str, Any]], stage: str) -> list[dict[str, Any]]:
 
 
 def draw_pareto(rows: list[dict[str, Any]]) -> Figure:
-    """Draw a panel for each corpus: cells of the search with curves, final ones with a rim."""
+    """Draw for each corpus the search, with frontiers and curves, and below it the final."""
     corpora = list(dict.fromkeys(row["corpus"] for row in rows))
-    figure = new_figure(max(9.0, 4.4 * len(corpora)), 4.6)
-    panels = figure.subplots(1, len(corpora), squeeze=False, sharey=True)[0]
-    for axes, corpus in zip(panels, corpora, strict=True):
-        mine = [row for row in rows if row["corpus"] == corpus]
+    figure = new_figure(max(9.0, 4.4 * len(corpora)), 8.4)
+    panels = figure.subplots(2, len(corpora), squeeze=False, sharey="row")
+    for (above, below), corpus in zip(panels.T, corpora, strict=True):
         for method in STYLES:
             search, final = (
-                [row for row in mine if (row["method"], row["stage"]) == (method, stage)]
-                for stage in ("search", "final")
+                [r for r in rows if (r["corpus"], r["method"], r["stage"]) == (corpus, method, s)]
+                for s in ("search", "final")
             )
-            x, y, kept = _columns(search)
-            draw_method(axes, method, x, y, kept.astype(bool))
-            _draw_final(axes, method, *_columns(final)[:2])
-        _limit(axes)
-        axes.set_title(corpus, fontsize=10)
-        axes.set_xlabel("−log KL (right is better)")
-    panels[0].set_ylabel(f"TPR at α = {ALPHA:g}, n = {N_TOKENS}")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
+            x, y = _columns(search, "neg_log_kl", "tpr")
+            kept = np.array([row["on_frontier"] for row in search], bool)
+            draw_method(above, method, x, y, kept)
+            order = np.argsort(x[kept])
+            above.step(x[kept][order], y[kept][order], color=STYLES[method][0], lw=0.5, ls="--")
+            _draw_final(below, method, final)
+        for axes in (above, below):
+            _limit(axes)
+        above.set_title(f"{corpus}: search", fontsize=10)
+        above.set_xlim(-1.0, 4.0)
+        below.set_title(f"{corpus}: written anew, 95 % intervals", fontsize=10)
+        below.set(xlim=(0.8, 3.2), ylim=(0.72, 1.01), xlabel="−log KL (right is better)")
+    for axes in panels[:, 0]:
+        axes.set_ylabel(f"TPR at α = {ALPHA:g}, n = {N_TOKENS}")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
 def draw_method(axes: Axes, method: str, x: Array, y: Array, kept: NDArray[np.bool_]) -> None:
     """Draw a method's points, and the curve through those that are kept."""
     colour, marker = STYLES[method]
-    axes.plot(x, y, marker, color=colour, label=method, ms=6 if marker != "." else 4, alpha=0.45)
+    label = "authors (z-test of size 6.3 %)" if method == "authors" else method
+    axes.plot(x, y, marker, color=colour, label=label, ms=6 if marker != "." else 4, alpha=0.45)
     curve = logistic(x[kept], y[kept])
     if curve is not None:
         a, b = curve
@@ -99,23 +106,30 @@ def draw_method(axes: Axes, method: str, x: Array, y: Array, kept: NDArray[np.bo
         axes.plot(along, special.expit(a * (b - along)), color=colour, lw=0.9)
 
 
-def _columns(rows: list[dict[str, Any]]) -> tuple[Array, Array, Array]:
-    x, y, kept = ([row[key] for row in rows] for key in ("neg_log_kl", "tpr", "on_frontier"))
-    return np.array(x, float), np.array(y, float), np.array(kept, float)
+def _columns(rows: list[dict[str, Any]], *names: str) -> list[Array]:
+    return [np.array([row[name] for row in rows], float) for name in names]
 
 
-def _draw_final(axes: Axes, method: str, x: Array, y: Array) -> None:
+def _draw_final(axes: Axes, method: str, rows: list[dict[str, Any]]) -> None:
     colour, marker = STYLES[method]
-    filled = marker not in "x+"
-    rim = {"markeredgecolor": BLACK} if filled else {"markeredgewidth": 2.5}
-    axes.plot(x, y, "o" if marker == "." else marker, color=colour, ms=8, **rim)
+    y, low, high = _columns(rows, "tpr", "tpr_low", "tpr_high")
+    x, left, right = (-np.log(kl) for kl in _columns(rows, "kl", "kl_high", "kl_low"))
+    axes.errorbar(
+        x,
+        y,
+        xerr=np.abs([x - left, right - x]),
+        yerr=np.abs([y - low, high - y]),
+        fmt="o" if marker == "." else marker,
+        color=colour,
+        ms=6,
+        elinewidth=0.6,
+    )
 
 
 def _limit(axes: Axes) -> None:
     powers = np.linspace(0.06, 0.999, 200)
     x = -np.log(information_limit(N_TOKENS, ALPHA, powers))
     axes.plot(x, powers, color=BLACK, lw=1, ls=":", label="information limit")
-    axes.set_xlim(-1.0, 4.0)
 
 
 def draw_gamma_zero(rows: list[dict[str, Any]]) -> Figure:

@@ -29,9 +29,9 @@ def panel_a() -> list[dict[str, float]]:
 
 
 def panel_b() -> list[dict[str, float]]:
-    """Return the power at which the branches meet, for delta in (0.5, 8)."""
+    """Return the power at which the branches cross, for delta in (0.5, 8), where they do."""
     found = [branch_intersection(d, n_tokens=N_TOKENS, alpha=ALPHA) for d in DELTAS_B.tolist()]
-    return [dataclasses.asdict(point) for point in found]
+    return [dataclasses.asdict(point) for point in found if point.gamma_h - point.gamma_l > 1e-4]
 
 
 def draw_roots(a: list[dict[str, float]], b: list[dict[str, float]]) -> Figure:
@@ -47,5 +47,5 @@ def draw_roots(a: list[dict[str, float]], b: list[dict[str, float]]) -> Figure:
     right.plot([row["delta"] for row in b], [row["power"] for row in b], color=BLUE)
     right.axhline(0.8, color="black", lw=0.8, ls=":")
     right.set_xlabel("δ")
-    right.set_ylabel("power where the roots meet")
+    right.set_ylabel("power where the roots cross")
     return figure

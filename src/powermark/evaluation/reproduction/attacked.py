@@ -112,6 +112,7 @@ def survivors(rows: Sequence[Row]) -> list[Row]:
         mine = found.setdefault(tuple(names.values()), dict(names))
         key = f"kl_{row['removal']:g}"
         known = mine.setdefault(key, None)
+        mine.setdefault(f"neg_log_{key}", None)
         if row["tpr"] >= ENOUGH and (known is None or row["kl"] < known):
-            mine[key] = row["kl"]
+            mine |= {key: row["kl"], f"neg_log_{key}": -float(np.log(row["kl"]))}
     return list(found.values())

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from string import Template
 
 from powermark.evaluation.reproduction.claims import Claim
+from powermark.evaluation.reproduction.summary import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A figure (SVG) or small table under its name."""
+
+    name: str
+    caption: str
+    figure: bytes | None = None
+    rows: Sequence[Row] = field(default=())
 
 
 def reproduction_page(
-    found: Sequence[Claim], figures: Mapping[str, bytes], about: Mapping[str, str]
+    found: Sequence[Claim], sections: Sequence[Section], about: Mapping[str, str]
 ) -> str:
-    """Return HTML with every claim, every figure (SVG) and how they were made."""
+    """Return HTML with every claim, figures and small tables, and how they were made."""
     return _PAGE.substitute(
         counts=", ".join(
             f"{sum(claim.verdict == word for claim in found)} {word}"
@@ -21,7 +33,7 @@ def reproduction_page(
         ),
         about="".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in about.items()),
         rows="".join(_row(claim) for claim in found),
-        figures="".join(_figure(name, content) for name, content in figures.items()),
+        sections="".join(map(_section, sections)),
     )
 
 
@@ -34,12 +46,24 @@ def _row(claim: Claim) -> str:
     )
 
 
-def _figure(name: str, content: bytes) -> str:
-    data = base64.b64encode(content).decode()
-    return (
-        f'<figure><img alt="{escape(name)}" src="data:image/svg+xml;base64,{data}">'
-        f"<figcaption>{escape(name)}</figcaption></figure>"
-    )
+def _section(section: Section) -> str:
+    shown = ""
+    if section.figure is not None:
+        data = base64.b64encode(section.figure).decode()
+        alt = escape(section.caption, quote=True)
+        shown = f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
+    if section.rows:
+        head = "".join(f"<th>{escape(name)}</th>" for name in section.rows[0])
+        lines = ("".join(map(_value, row.values())) for row in section.rows)
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        shown += f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
+    told = f"<b>{escape(section.name)}</b> {escape(section.caption)}"
+    return f"<figure><figcaption>{told}</figcaption>{shown}</figure>"
+
+
+def _value(value: object) -> str:
+    shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"<td>{escape(shown)}</td>"
 
 
 _PAGE = Template("""<!doctype html>
@@ -71,6 +95,6 @@ statement: $counts. Verdicts are worth what the number of texts below is worth.<
 <dl>$about</dl>
 <div class="scroll"><table><tr><th>statement</th><th>the paper</th><th>here</th><th></th></tr>
 $rows</table></div>
-$figures
+$sections
 </body></html>
 """)

@@ -13,24 +13,22 @@ from powermark.evaluation.figures.green_rate import predicted
 from powermark.evaluation.figures.inflation import inflations
 from powermark.evaluation.figures.pareto import STYLES, points
 from powermark.evaluation.figures.qq import quantiles
-from powermark.evaluation.measure import detected
 from powermark.evaluation.quality import bert_score, bleu, rouge_l
 from powermark.evaluation.reproduction import cells as grids
 from powermark.evaluation.reproduction.attacked import attack, held
 from powermark.evaluation.reproduction.contest import finalists
 from powermark.evaluation.reproduction.likeness import likeness
 from powermark.evaluation.reproduction.scales import (
-    ALPHA,
     AUTHORS_TEMPERATURE,
     N_TOKENS,
     TOKENS,
     Scale,
 )
 from powermark.evaluation.reproduction.summary import Row, by_cell, counts_of, summarise
+from powermark.evaluation.reproduction.unmarked import false_positives
 from powermark.evaluation.runner import Cell, run, with_colours
 from powermark.evaluation.writing import Record, Sampling
 from powermark.signature import signature
-from powermark.theory.power import critical_count
 
 Texts = list[tuple[Cell, list[Record]]]
 
@@ -148,17 +146,17 @@ class Study:
 
     @cached_property
     def false_positives(self) -> list[Row]:
-        """Exact test on unmarked texts, for every gamma that is compared."""
-        found = []
-        for corpus in self.corpora:
-            texts = _unmarked(self.compared, corpus)
-            mine = {row["gamma"] for row in self.rows if row["corpus"] == corpus}
-            for gamma in sorted(mine):
-                k = int(critical_count(N_TOKENS, gamma, ALPHA))
-                seen = detected(counts_of(with_colours(self.lab, texts, gamma)), k)
-                told = {"fpr": seen.value, "low": seen.low, "high": seen.high}
-                found.append({"corpus": corpus, "gamma": gamma, "texts": seen.texts, **told})
-        return found
+        """Tests on unmarked texts, of search and final, for every gamma that is compared."""
+        return [
+            row
+            for corpus in self.corpora
+            for row in false_positives(
+                self.lab,
+                corpus,
+                [*_unmarked(self.compared, corpus), *_unmarked(self.final, corpus)],
+                sorted({row["gamma"] for row in self.rows if row["corpus"] == corpus}),
+            )
+        ]
 
     @cached_property
     def quantiles(self) -> list[Row]:

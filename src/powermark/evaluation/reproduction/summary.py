@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from powermark.checks import Array
-from powermark.evaluation.measure import LEVEL, Estimate, detected, spent_until
+from powermark.evaluation.measure import Estimate, detected, mean_per_token, spent_until
 from powermark.evaluation.reproduction.scales import ALPHA, N_TOKENS
 from powermark.evaluation.runner import GREEN, UNSCORED, Cell
 from powermark.evaluation.writing import Record
@@ -29,10 +29,10 @@ def counts_of(records: Sequence[Record], n_tokens: int = N_TOKENS) -> Array:
     return np.array([row[:n_tokens].sum() if row.size >= n_tokens else np.nan for row in rows])
 
 
-def kl_of(records: Sequence[Record], field: str = "kl") -> Estimate:
+def kl_of(records: Sequence[Record]) -> Estimate:
     """KL until the n-th token that counts, per such token; texts with fewer are left out."""
     places = [np.flatnonzero([c != UNSCORED for c in record["colours"]]) for record in records]
-    return spent_until(places, [record[field] for record in records], N_TOKENS)
+    return spent_until(places, [record["kl"] for record in records], N_TOKENS)
 
 
 def inflation(counts: Array, n_tokens: int = N_TOKENS) -> float:
@@ -47,6 +47,8 @@ def inflation(counts: Array, n_tokens: int = N_TOKENS) -> float:
 def summarise(cell: Cell, records: Sequence[Record]) -> Row:
     """Return a marked cell's row: with the exact test, and with the paper's z-test.
 
+    ``kl`` is what was spent until the last token that counts, per token that counts; ``kl_step``
+    the mean over all steps, which signal models foretell, ``kl_plain`` that at temperature 1.
     ``size`` and ``size_z`` are those of the two tests, computed. Efficiency is the information
     limit at the TPR measured and the test's size or alpha, whichever is more, over the KL.
     """
@@ -54,9 +56,8 @@ def summarise(cell: Cell, records: Sequence[Record]) -> Row:
     counts = counts_of(records)
     k = int(critical_count(N_TOKENS, cell.gamma, ALPHA))
     kz = int(z_critical_count(N_TOKENS, cell.gamma, ALPHA))
-    kl, found = kl_of(records), detected(counts, k, LEVEL)
-    plain = kl_of(records, "kl_plain") if records and "kl_plain" in records[0] else kl
-    tpr_z = detected(counts, kz, LEVEL).value
+    kl, found, found_z = kl_of(records), detected(counts, k), detected(counts, kz)
+    plain = "kl_plain" if records and "kl_plain" in records[0] else "kl"
     size, size_z = (float(binomial_tail(N_TOKENS, c, cell.gamma)) for c in (k, kz))
     return {
         "corpus": cell.corpus,
@@ -70,12 +71,15 @@ def summarise(cell: Cell, records: Sequence[Record]) -> Row:
         "tpr_low": found.low,
         "tpr_high": found.high,
         "size": size,
-        "tpr_z": tpr_z,
+        "tpr_z": found_z.value,
+        "tpr_z_low": found_z.low,
+        "tpr_z_high": found_z.high,
         "size_z": size_z,
         "kl": kl.value,
         "kl_low": kl.low,
         "kl_high": kl.high,
-        "kl_plain": plain.value,
+        "kl_step": mean_per_token([record["kl"] for record in records]).value,
+        "kl_plain": mean_per_token([record[plain] for record in records]).value,
         "green_rate": float(np.nanmean(counts) / N_TOKENS) if found.texts else float("nan"),
         "c_hat": inflation(counts),
         "efficiency": _efficiency(found.value, kl.value, size),

@@ -35,7 +35,7 @@ def read_plan(path: Path) -> dict[str, float]:
 def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return rows as CSV, floats to twelve significant digits; nothing stays empty."""
     stream = io.StringIO(newline="")
-    writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return stream.getvalue().encode()

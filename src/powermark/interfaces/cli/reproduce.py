@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -127,13 +128,7 @@ def _made(
         elif target == "records":
             yield from _records(study)
         else:
-            yield from _studied(target, study)
-
-
-def _studied(target: str, study: Study) -> Iterator[tuple[str, bytes]]:
-    from powermark.evaluation.reproduction.targets import BY_STUDY
-
-    return _files(target, BY_STUDY[target](study))
+            yield from _files(target, _by_study(target, study))
 
 
 def _records(study: Study) -> Iterator[tuple[str, bytes]]:
@@ -146,31 +141,40 @@ def _records(study: Study) -> Iterator[tuple[str, bytes]]:
 def _all(scale: str, study: Study) -> Iterator[tuple[str, bytes]]:
     """Yield the files of every target of the paper, and the page with all of them."""
     from powermark.evaluation.reproduction.claims import claims
-    from powermark.evaluation.reproduction.page import reproduction_page
+    from powermark.evaluation.reproduction.page import Section, reproduction_page
+    from powermark.evaluation.reproduction.targets import CAPTIONS
 
-    pictures: dict[str, bytes] = {}
+    begun, sections = time.monotonic(), []
     for target in (*_FORMULAS, *_STUDIES):
         typer.echo(target, err=True)
-        files = (
-            _files(target, _by_formula(target)) if target in _FORMULAS else _studied(target, study)
-        )
-        for name, content in files:
-            yield name, content
-            if name.endswith(".svg"):
-                pictures[name] = content
+        made = _by_formula(target) if target in _FORMULAS else _by_study(target, study)
+        files = dict(_files(target, made))
+        yield from files.items()
+        picture, rows = files.get(f"{target}.svg"), made.tables.get("") if made.small else None
+        if picture or rows:
+            caption = CAPTIONS[target]
+            sections.append(Section(name=target, caption=caption, figure=picture, rows=rows or ()))
+    found = claims(study)
+    yield "claims.csv", csv_bytes([asdict(claim) for claim in found])
+    about = _about(scale, study) | {"time": f"{(time.monotonic() - begun) / 60:.0f} min"}
+    yield "reproduction.html", reproduction_page(found, sections, about).encode()
+
+
+def _about(scale: str, study: Study) -> dict[str, str]:
+    """Say what a page was made of."""
     corpora, seed = ",".join(study.corpora), study.lab.seed
-    about = {
-        "model": f"{study.lab.model.name} ({study.lab.model.digest[:8]})",
+    model = study.lab.model
+    return {
+        "model": f"{model.name} ({model.digest[:8]})",
         "corpora": ", ".join(study.corpora),
         "scale": f"{scale}: {study.scale.few} texts a cell of a search, {study.scale.many} a "
         f"plan, {study.scale.final} a finalist",
+        "command": f"powermark reproduce all --scale {scale} --model {model.name} --corpora "
+        f"{corpora}" + ("" if study.lab.data is None else " --data DATA"),
         "signature": signature(
-            "reproduction", scale=scale, model=study.lab.model.digest, corpora=corpora, seed=seed
+            "reproduction", scale=scale, model=model.digest, corpora=corpora, seed=seed
         ),
     }
-    found = claims(study)
-    yield "claims.csv", csv_bytes([asdict(claim) for claim in found])
-    yield "reproduction.html", reproduction_page(found, pictures, about).encode()
 
 
 def _files(name: str, found: Artefact) -> Iterator[tuple[str, bytes]]:
@@ -187,6 +191,12 @@ def _by_formula(target: str) -> Artefact:
     from powermark.evaluation.reproduction.targets import BY_FORMULA
 
     return BY_FORMULA[target](None)
+
+
+def _by_study(target: str, study: Study) -> Artefact:
+    from powermark.evaluation.reproduction.targets import BY_STUDY
+
+    return BY_STUDY[target](study)
 
 
 def _steering(profile: Path | None) -> Iterator[tuple[str, bytes]]:
@@ -215,7 +225,8 @@ def _study(scale: str, corpora: str | None, place: Place) -> Study:
     sizes = scale_named(scale)
     names = (_FETCHED if place.data is None else ("c4", "lfqa", "wikipedia"))[: sizes.corpora]
     chosen = names if corpora is None else tuple(corpora.split(","))
-    return Study(_lab(place), sizes, chosen)
+    lab = _lab(place)
+    return Study(replace(lab, most=max(lab.most, sizes.prompts)), sizes, chosen)
 
 
 def _lab(place: Place, *, needs_data: bool = False) -> Lab:
