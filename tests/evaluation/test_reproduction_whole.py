@@ -28,8 +28,11 @@ def test_everything_at_the_smallest_scale(tmp_path: Path, writer_folder: Path) -
         assert any(file.startswith(name) and file.endswith(".csv") for file in written)
         assert f"{name}.svg" in written or name.startswith("table")
     page = (tmp_path / "out" / "reproduction.html").read_text()
-    assert page.count("<tr>") > 15
-    assert page.count("<tr>") == (tmp_path / "out" / "claims.csv").read_text().count("\n")
+    statements = page.partition("</table>")[0]
+    assert statements.count("<tr>") > 20
+    assert statements.count("<tr>") == (tmp_path / "out" / "claims.csv").read_text().count("\n")
+    assert page.count("</table>") == 5  # statements, and the small tables
+    assert "powermark reproduce all --scale smoke --model" in page
     assert page.count("<img") == sum(file.endswith(".svg") for file in written)
     kept = CliRunner().invoke(app, ["reproduce", "records", *job, "-o", str(tmp_path / "out")])
     assert kept.exit_code == 0, kept.output

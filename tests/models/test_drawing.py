@@ -13,14 +13,22 @@ DRAWS = 200_000
 
 def test_the_distribution_is_that_of_the_logits() -> None:
     torch.manual_seed(0)
-    logits = 2.0 * torch.randn(300)
-    logits[[5, 299]] = -torch.inf
+    logits = 2.0 * torch.randn(1300)  # two blocks and a part of one
+    logits[[0, 5, 511, 512, 1299]] = -torch.inf
     p = logits.double().softmax(dim=-1).numpy()
-    seen = np.bincount(draw(logits.expand(DRAWS, 300)).ravel().numpy(), minlength=300)
-    assert seen[[5, 299]].tolist() == [0, 0]
+    drawn = [draw(logits.repeat(DRAWS // 100, 1)).ravel().numpy() for _ in range(100)]
+    seen = np.bincount(np.concatenate(drawn), minlength=1300)
+    assert seen[[0, 5, 511, 512, 1299]].tolist() == [0] * 5
     common = p * DRAWS > 5
     found, wanted = (np.append(x[common], x[~common].sum()) for x in (seen, p * DRAWS))
     assert stats.chisquare(found, wanted).pvalue > 1e-6  # one false alarm in a million seeds
+
+
+def test_one_token_that_is_certain_is_always_drawn() -> None:
+    for width, token in ((1024, 0), (1024, 1023), (700, 699), (700, 512), (3, 1)):
+        logits = torch.full((1000, width), -torch.inf)
+        logits[:, token] = -300.0
+        assert set(draw(logits).ravel().tolist()) == {token}
 
 
 def test_one_token_is_left_after_the_mark() -> None:

@@ -3,7 +3,8 @@
 ``torch.multinomial`` draws an exponential number for every token of the vocabulary, on one core
 whatever there are; on the embedded model that takes as long as the model's own step on two. The
 distribution here is the same: the token at which the cumulative probability first exceeds the
-number. Float32 places each of those steps to within 1e-7.
+number. It is looked for among sums of blocks first, then inside one block, so that each logit is
+read but a few times. Float32 places each of those steps to within 1e-7.
 """
 
 from __future__ import annotations
@@ -13,14 +14,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+_BLOCK = 512  # tokens
+
 
 def draw(scores: torch.Tensor) -> torch.Tensor:
-    """Return a token for each row of logits, (rows, 1)."""
+    """Return a token for each row of logits, (rows, 1); the logits are overwritten."""
     import torch
 
-    steps = scores.float().softmax(dim=-1).cumsum_(dim=-1)
-    places = torch.rand(len(scores), 1, device=scores.device) * steps[:, -1:]
-    return torch.searchsorted(steps, places, right=True).clamp_max(scores.shape[-1] - 1)
+    weights = scores.float()
+    weights = weights.sub_(weights.amax(dim=-1, keepdim=True)).exp_()
+    if rest := -weights.shape[1] % _BLOCK:
+        weights = torch.nn.functional.pad(weights, (0, rest))
+    blocks = weights.view(len(weights), -1, _BLOCK)
+    sums = blocks.sum(dim=-1).cumsum(dim=-1)
+    places = torch.rand(len(weights), 1, device=weights.device) * sums[:, -1:]
+    block = _first_above(sums, places)
+    before = torch.where(block > 0, sums.gather(1, (block - 1).clamp_min(0)), 0.0)
+    inside = blocks.gather(1, block.unsqueeze(-1).expand(-1, -1, _BLOCK)).squeeze(1).cumsum(dim=-1)
+    return block * _BLOCK + _first_above(inside, places - before)
+
+
+def _first_above(steps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Return where each rising row first exceeds its place; rounding may not lead past its end."""
+    import torch
+
+    below = torch.nextafter(steps[:, -1:], torch.zeros_like(places))
+    return torch.searchsorted(steps, torch.minimum(places, below), right=True)
 
 
 class DrawnLast:

@@ -113,7 +113,8 @@ def _columns(rows: list[dict[str, Any]], *names: str) -> list[Array]:
 def _draw_final(axes: Axes, method: str, rows: list[dict[str, Any]]) -> None:
     colour, marker = STYLES[method]
     y, low, high = _columns(rows, "tpr", "tpr_low", "tpr_high")
-    x, left, right = (-np.log(kl) for kl in _columns(rows, "kl", "kl_high", "kl_low"))
+    ends = _columns(rows, "kl", "kl_high", "kl_low")
+    x, left, right = (-np.log(np.clip(kl, 1e-3, 1e3)) for kl in ends)  # of few texts: anything
     axes.errorbar(
         x,
         y,
