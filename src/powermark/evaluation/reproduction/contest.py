@@ -46,10 +46,11 @@ def finalists(rows: Sequence[Row], held: Sequence[Row]) -> set[str]:
 
 
 def _threats(rows: Iterable[Row], ours: Sequence[str]) -> set[str]:
-    """Return the cells that may reach the TPR and may cost no more than our cheapest that did."""
+    """Return others' cells that may reach the TPR and cost no more than our cheapest that did."""
     reached = [row for row in rows if row["method"] in ours and row["tpr"] >= ENOUGH]
     limit = min((row["kl_high"] for row in reached), default=0.0)
-    return {row["cell"] for row in rows if row["tpr_high"] >= ENOUGH and row["kl_low"] <= limit}
+    others = (row for row in rows if row["method"] not in (*OURS, *FOR_REMOVAL))
+    return {row["cell"] for row in others if row["tpr_high"] >= ENOUGH and row["kl_low"] <= limit}
 
 
 def _in_order(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
