@@ -148,7 +148,28 @@ def claims(path: str) -> None:
     _head(["statement", "the paper", "here", "verdict"])
     for row in _rows(path):
         why = f": {row['why']}" if row["why"] else ""
-        _line([row["statement"], row["paper"], row["ours"], f"**{row['verdict']}**{why}"])
+        cells = [row["statement"], row["paper"], row["ours"], f"**{row['verdict']}**{why}"]
+        _line([cell.replace("|", "\\|") for cell in cells])
+
+
+def survivors(path: str) -> None:
+    """Least KL that survives the replacement of a part of a text, as -log KL, by detector."""
+    rows = _rows(path)
+    shares = [name.rpartition("_")[2] for name in rows[0] if name.startswith("neg_log_kl_")]
+    _head(["corpus", "method", "detector", *(f"{float(share):.0%} replaced" for share in shares)])
+    for row in rows:
+        found = [(row[f"neg_log_kl_{share}"], row[f"kl_{share}"]) for share in shares]
+        shown = [f"{float(x):.2f} (KL {float(kl):.3f})" if x else "-" for x, kl in found]
+        _line([row["corpus"], row["method"], row["detector"], *shown])
+
+
+def slopes(path: str) -> None:
+    """Fits of green rate and KL: slope and R^2."""
+    _head(["temperature", "corpus", "quantity", "predictor", "k", "R²", "R² of y = x"])
+    for row in _rows(path):
+        numbers = [f"{float(row[name]):.3f}" for name in ("k", "r2", "r2_identity")]
+        names = [row[name] for name in ("temperature", "corpus", "quantity", "predictor")]
+        _line([*names, *numbers])
 
 
 def forging(path: str) -> None:

@@ -9,7 +9,6 @@ from powermark.evaluation.baselines import (
     Threshold,
     fixed_pair,
     gain_of,
-    next_price,
     surprise_per_green,
 )
 from powermark.watermark.greenlist import Pm1
@@ -31,17 +30,21 @@ def test_a_bias_gains_what_it_says() -> None:
     np.testing.assert_allclose(gain_of(y, delta), marked - y)
 
 
-def test_dual_ascent_reaches_its_target() -> None:
-    """On green masses as a model's: many near gamma, some near 0 or 1."""
+@pytest.mark.parametrize("target", [0.1, 0.3, 0.5])
+def test_dual_ascent_reaches_its_target(target: float) -> None:
+    """On made-up logits, some of them as good as decided, as a model's are."""
     rng = np.random.default_rng(0)
-    for target in (0.1, 0.3, 0.5):
-        gamma, start = fixed_pair(target)
-        masses = rng.beta(6 * gamma, 6 * (1 - gamma), (4, 6_000))
-        price, gains = np.full(4, start), []
-        for step in range(masses.shape[1]):
-            gains.append(gain_of(masses[:, step], price))
-            price = next_price(price, target, gains[-1], 51 + step)
-        assert float(np.mean(gains)) == pytest.approx(target, rel=0.02)
+    gamma, start = fixed_pair(target)
+    scheme = Pm1(SecretKey(bytes(range(32))), gamma=gamma, vocab_size=200, context_width=1)
+    rule, gains = DualAscent(scheme, target, start), []
+    ids = torch.from_numpy(rng.integers(0, 200, (4, 2_050)))
+    for length in range(50, ids.shape[1]):
+        logits = rng.normal(scale=rng.uniform(0.5, 4.0), size=(4, 200))
+        given = ids[:, :length]
+        biases = rule(given, torch.from_numpy(logits).float())
+        green = scheme.green_masks(given[:, -1:].numpy())
+        gains.append(gain_of((special.softmax(logits, axis=1) * green).sum(axis=1), biases))
+    assert float(np.mean(gains)) == pytest.approx(target, rel=0.02)
 
 
 def test_dual_ascent_keeps_a_price_for_each_row_and_starts_anew() -> None:
@@ -54,21 +57,20 @@ def test_dual_ascent_keeps_a_price_for_each_row_and_starts_anew() -> None:
     assert rule(torch.tensor([[3]]), torch.zeros((1, 40))).tolist() == [1.2]
 
 
-def test_opt_is_the_optimum_of_its_objective() -> None:
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0, 5.0])
+def test_opt_is_the_optimum_of_its_objective(beta: float) -> None:
     """Maximise P(green) - E[surprise]/beta over the share that green tokens get."""
-    rng = np.random.default_rng(1)
-    logits = rng.normal(scale=2.0, size=(60, 12))
-    green = rng.random((60, 12)) < 0.4
-    price = surprise_per_green(logits, green)
-    for row in range(60):
-        p = special.softmax(logits[row])
-        mass, beta = float(p[green[row]].sum()), 1.0
-        if 0.0 < mass < 1.0:
-            shares = np.linspace(mass, 1.0, 50)[:, None]  # of green tokens, in steps
-            q = np.where(green[row], p * shares / mass, p * (1.0 - shares) / (1.0 - mass))
-            worth = shares[:, 0] + (q @ np.log(p)) / beta
-            assert (np.argmax(worth) == 49) == (price[row] <= beta)
-            assert np.argmax(worth) in (0, 49)
+    ids = torch.arange(40).reshape(-1, 1)
+    logits = np.random.default_rng(1).normal(scale=2.0, size=(40, 40)).astype(np.float32)
+    green = SCHEME.green_masks(ids.numpy())
+    biases = Threshold(SCHEME, beta)(ids, torch.from_numpy(logits))
+    assert set(biases) == {0.0, HARD} or beta == 5.0
+    for p, chosen, bias in zip(special.softmax(logits, axis=1), green, biases, strict=True):
+        mass = float(p[chosen].sum())
+        shares = np.linspace(mass, 1.0, 50)[:, None]  # of green tokens, in steps
+        q = np.where(chosen, p * shares / mass, p * (1.0 - shares) / (1.0 - mass))
+        best = np.argmax(shares[:, 0] + (q @ np.log(p)) / beta)
+        assert best == (49 if bias == HARD else 0)
 
 
 def test_opt_where_all_or_nothing_is_green() -> None:
