@@ -207,6 +207,7 @@ def test_gamma_is_searched_for() -> None:
         evaluate(0.9, 1.0, n_tokens=50, alpha=0.05, signal=signal),
         (),
         50.0,
+        np.inf,
     )  # fmt: skip
     assert solver.cost(LONGEST + 1, 0.05, 0.8) == np.inf
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from powermark.calibration import authors
@@ -117,6 +118,7 @@ def plan(
     steer: bool = False,
     checkpoints: Sequence[int] = (),
     delta_cap: float = MAX_DELTA,
+    kl_cap: float = inf,
 ) -> Plan:
     """Solve for the one of ``n_tokens, alpha, power, kl`` that is left out, with the best design.
 
@@ -157,8 +159,9 @@ def plan(
         less KL.
     checkpoints
         For a steered plan: shorter lengths at which texts should be found as well.
-    delta_cap
-        For a steered plan: the largest bias.
+    delta_cap, kl_cap
+        For a steered plan: the largest bias, and the most KL of a step, in whatever state, on
+        average over the signal's steps.
 
     Examples
     --------
@@ -189,12 +192,15 @@ def plan(
         return found
     shorter = tuple(sorted(int(c) for c in count("checkpoints", checkpoints)))
     cap = float(in_interval("delta_cap", delta_cap, 0.0, MAX_DELTA, closed="high"))
-    return _steer(request, found, shorter, cap)
+    kl_cap = float(in_interval("kl_cap", kl_cap, 0.0, inf, closed="high"))
+    return _steer(request, found, shorter, cap, kl_cap)
 
 
-def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: float) -> Plan:
+def _steer(
+    request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: float, kl_cap: float
+) -> Plan:
     """Turn the constant plan for a request into the steered one."""
-    found = solve_steered(request, plain, checkpoints=checkpoints, cap=cap)
+    found = solve_steered(request, plain, checkpoints=checkpoints, cap=cap, kl_cap=kl_cap)
     steered = dataclasses.replace(
         plain,
         **found.fields(request, plain),
@@ -206,6 +212,7 @@ def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: flo
             "plan|steered",
             plain.solved_for,
             cap=cap if cap != MAX_DELTA else None,
+            kl_cap=kl_cap if kl_cap != inf else None,
             at=",".join(map(str, checkpoints)) or None,
         ),
     )

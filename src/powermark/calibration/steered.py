@@ -86,6 +86,7 @@ def solve_steered(
     *,
     checkpoints: tuple[int, ...] = (),
     cap: float = MAX_DELTA,
+    kl_cap: float = np.inf,
 ) -> Steered:
     """Return the steered design for a request of which the constant plan is known.
 
@@ -99,7 +100,7 @@ def solve_steered(
             "steering chooses delta itself, for the exact test: it takes no other method, no fixed "
             "delta and no variance_inflation."
         )
-    solver = _Solver(request, constant, checkpoints, cap)
+    solver = _Solver(request, constant, checkpoints, cap, kl_cap)
     missing = invert.the_missing(
         n_tokens=request.n_tokens, alpha=request.alpha, power=request.power, kl=request.kl
     )
@@ -120,16 +121,17 @@ class _Solver:
     """Steered designs for any length, level and power; the share k/n is searched for once."""
 
     def __init__(
-        self, request: Request, constant: Design, checkpoints: tuple[int, ...], cap: float
+        self,
+        request: Request,
+        constant: Design,
+        checkpoints: tuple[int, ...],
+        cap: float,
+        kl_cap: float,
     ) -> None:
         self._request, self._constant = request, constant
-        self._checkpoints, self._cap = checkpoints, cap
-        self._flat = (
-            isinstance(request.signal, PlugIn)
-            and not request.edits
-            and not checkpoints
-            and cap == MAX_DELTA
-        )
+        self._checkpoints, self._cap, self._kl_cap = checkpoints, cap, kl_cap
+        free = not request.edits and not checkpoints and cap == MAX_DELTA and kl_cap == np.inf
+        self._flat = isinstance(request.signal, PlugIn) and free
         self._strength = max(constant.gamma_prime - constant.gamma, 0.0)
         self._share: float | None = None
 
@@ -161,6 +163,7 @@ class _Solver:
                 self._constant,
                 self._checkpoints,
                 self._cap,
+                self._kl_cap,
             )
             k = rough._search(n_tokens, alpha, power)
             found = self._with(n_tokens, alpha, power, _gamma(n_tokens, k, alpha))
@@ -198,6 +201,7 @@ class _Solver:
                 power,
                 attacked_power=request.attacked_power,
                 cap=self._cap,
+                kl_cap=self._kl_cap,
             )
             self._strength = max(outcome.green_rate - gamma, 0.0)
         return Steered(

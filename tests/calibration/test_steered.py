@@ -1,0 +1,67 @@
+"""Plans with a steered bias: caps, checkpoints, and what is said of them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from powermark import BetaMixture, InvalidInput, PlugIn, plan
+from powermark.calibration.schedule import STEP, Schedule
+from powermark.calibration.signal import SignalModel
+from powermark.calibration.tilt import Tilt
+from powermark.errors import Infeasible
+from powermark.theory import kl_divergence
+from tests.calibration.test_profile import STEPS, sample
+
+HALF: dict[str, Any] = {"n_tokens": 50, "alpha": 0.05, "power": 0.8, "gamma": 0.5, "steer": True}
+
+
+def schedule_of(found: Any) -> Schedule:
+    return Schedule.from_dict(found.steering, found.gamma)
+
+
+@pytest.mark.parametrize("signal", [PlugIn(), BetaMixture((0.5, 0.5), (1.0, 30.0))])
+def test_no_step_costs_more_than_its_cap(signal: SignalModel) -> None:
+    """The largest bias is the last below the cap, and a step in its state costs no more."""
+    free, capped = (plan(**HALF, signal=signal, kl_cap=cap) for cap in (np.inf, 0.2))
+    biases = capped.delta + STEP * np.arange(2)
+    within, beyond = signal.kl(0.5, biases)
+    assert within <= 0.2 < beyond + 1e-6
+    assert capped.delta < free.delta
+    assert capped.kl > free.kl
+    assert capped.power >= 0.8
+    assert "|kl_cap:0.2|" in capped.signature
+    assert "kl_cap" not in free.signature
+    # of two caps the narrower counts
+    assert plan(**HALF, signal=signal, kl_cap=0.2, delta_cap=1.2).delta <= 1.2 < capped.delta
+    assert plan(**HALF, signal=signal, kl_cap=0.2, delta_cap=40.0).delta == capped.delta
+
+
+def test_a_cap_on_kl_is_one_on_the_mean_of_a_profile() -> None:
+    _, profile = sample()
+    request: dict[str, Any] = {"n_tokens": STEPS, "alpha": 0.05, "power": 0.6, "gamma": 0.5}
+    found = plan(**request, signal=profile, steer=True, kl_cap=0.25)
+    settled = profile.at_strength(max(found.gamma_prime - 0.5, 0.0))
+    costs = Tilt.of(settled, 0.5, STEPS).kl(schedule_of(found).deltas)
+    assert costs.max() == pytest.approx(0.25, abs=1e-2)  # the strength is settled in two rounds
+
+
+def test_a_cap_on_kl_follows_gamma() -> None:
+    found = plan(n_tokens=40, alpha=0.05, power=0.9, steer=True, kl_cap=0.3)
+    assert found.power >= 0.9
+    assert kl_divergence(found.gamma, found.delta) <= 0.3
+    with pytest.raises(Infeasible, match="no schedule reaches power") as caught:
+        plan(**HALF, kl_cap=0.01)
+    assert "a larger cap" in str(caught.value.hint)
+    for wrong in (0.0, -1.0, np.nan):
+        with pytest.raises(InvalidInput, match=r"kl_cap must be in \(0, inf\]"):
+            plan(**HALF, kl_cap=wrong)
+
+
+def test_the_kl_of_a_bias_is_the_signals_own() -> None:
+    """The spline between 56 biases, against quadrature: 1e-5 nats."""
+    deltas = np.linspace(0.0, 12.0, 50)
+    for signal in (PlugIn(), BetaMixture((0.5, 0.5), (1.0, 30.0))):
+        np.testing.assert_allclose(
+            Tilt.of(signal, 0.4, 20).kl(deltas), signal.kl(0.4, deltas), atol=1e-5
+        )
