@@ -65,3 +65,32 @@ def test_the_kl_of_a_bias_is_the_signals_own() -> None:
         np.testing.assert_allclose(
             Tilt.of(signal, 0.4, 20).kl(deltas), signal.kl(0.4, deltas), atol=1e-5
         )
+
+
+def test_what_a_constant_bias_does_of_what_was_solved_for() -> None:
+    """Each form of plan names the quantity that it solves for; only what is spent can be saved."""
+    given = {"n_tokens": 50, "alpha": 0.05, "power": 0.9, "kl": 0.1}
+    remarks = {}
+    for left_out in given:
+        request: dict[str, Any] = {k: v for k, v in given.items() if k != left_out}
+        found = plan(**request, gamma=0.5, steer=True)
+        assert found.constant is not None
+        name, value, remarks[left_out] = found.rows()[-1]
+        assert (name, found.solved_for) == ("constant", left_out)
+        assert float(value) == pytest.approx(found.constant[left_out], rel=5e-3)
+        plain = plan(**request, gamma=0.5)
+        assert found.constant[left_out] == getattr(plain, left_out)
+        words = {"n_tokens": "tokens"}.get(left_out, left_out)
+        assert remarks[left_out].startswith(f"{words} with the best constant bias (gamma 0.5000,")
+        if left_out in ("n_tokens", "kl"):
+            saved = 1.0 - getattr(found, left_out) / getattr(plain, left_out)
+            assert remarks[left_out].endswith(f"; steering saves {saved:.0%}")
+        else:
+            assert remarks[left_out].endswith(")")
+    costly = plan(n_tokens=20, alpha=0.05, power=0.9, steer=True, checkpoints=[15])
+    assert costly.rows()[-1][2].endswith("; steering costs 9% more")
+
+
+def test_no_bounds_of_a_constant_bias_are_printed() -> None:
+    assert "gamma_zero" not in str(plan(**HALF))
+    assert "gamma_zero" in str(plan(**HALF | {"steer": False}))

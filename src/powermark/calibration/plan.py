@@ -14,7 +14,7 @@ from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.notes import notes_on
 from powermark.calibration.request import Answer, Method, Request
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
-from powermark.calibration.steered import solve_steered
+from powermark.calibration.steered import beside_constant, solve_steered
 from powermark.checks import count, in_interval, positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
@@ -46,7 +46,7 @@ class Plan(Design):
     untouched text; None beyond ten million tokens, or beyond a steered plan's length. ``points``
     are the authors' designs, for their method only. A steered plan has its schedule in
     ``steering``, the largest bias as ``delta``, and in ``constant`` what the best constant bias
-    would do.
+    would do; ``gamma_zero``, ``gamma_l`` and ``gamma_h`` are that constant bias's.
     """
 
     method: Method
@@ -65,16 +65,18 @@ class Plan(Design):
     def rows(self) -> list[tuple[str, str, str]]:
         """Return (name, value, remark) for people to read."""
         rows = Design.rows(self)
-        if self.steering is not None:
+        if self.constant is not None:
             rows[1] = ("delta", f"{self.delta:.3f}", "largest bias; it follows the count")
+            mine = getattr(self, self.solved_for)
+            rows.append(beside_constant(self.solved_for, mine, self.constant))
         return rows
 
     def __str__(self) -> str:
         lengths = [f"{p}: {'-' if n is None else n}" for p, n in self.tokens_needed.items()]
-        bounds = f"gamma_star {self.gamma_star:.4f}, gamma_zero {self.gamma_zero:.4f}"
+        bounds = f"gamma_star {self.gamma_star:.4f}"
+        bounds += "" if self.steering else f", gamma_zero {self.gamma_zero:.4f}"
         rows = [
             *self.rows(),
-            *([] if self.constant is None else [_saving(self.kl, self.constant)]),
             ("tokens_needed", "", "untouched, for power " + "  ".join(lengths)),
             ("bounds", "", bounds),
         ]
@@ -86,16 +88,6 @@ class Plan(Design):
         notes = [f"note: {warning}" for warning in self.warnings]
         title = f"{self.method} plan, solved for {self.solved_for}"
         return "\n".join([title, table(rows), *points, *notes, self.signature])
-
-
-def _saving(kl: float, constant: dict[str, float]) -> tuple[str, str, str]:
-    """Say what steering saves."""
-    design = f"gamma {constant['gamma']:.4f}, delta {constant['delta']:.3f}"
-    return (
-        "constant",
-        f"{constant['kl']:.4f}",
-        f"kl with the best constant bias ({design}); steering saves {1 - kl / constant['kl']:.0%}",
-    )
 
 
 def plan(

@@ -20,6 +20,7 @@ from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.bounds import efficiency, gamma_star, information_limit
 from powermark.theory.power import binomial_tail, critical_count
 
+_SHOWN = {"n_tokens": "d", "alpha": ".3g", "power": ".4f", "kl": ".4f"}
 _STARTS = (1.0, 0.97, 0.92, 0.85, 0.7, 0.5, 0.3)  # shares of n where the search looks first
 
 
@@ -78,6 +79,20 @@ class Steered:
                 "rate if texts may be edited."
             )
         return notes
+
+
+def beside_constant(
+    solved_for: str, found: float, constant: dict[str, float]
+) -> tuple[str, str, str]:
+    """Return the row of a plan that says what a constant bias does, of what was solved for."""
+    theirs, name = constant[solved_for], {"n_tokens": "tokens"}.get(solved_for, solved_for)
+    design = f"gamma {constant['gamma']:.4f}, delta {constant['delta']:.3f}"
+    remark = f"{name} with the best constant bias ({design})"
+    if solved_for in ("n_tokens", "kl"):  # what is spent
+        saved = 1.0 - found / theirs
+        words = f"saves {saved:.0%}" if saved >= 0.0 else f"costs {-saved:.0%} more"
+        remark += f"; steering {words}"
+    return "constant", format(theirs, _SHOWN[solved_for]), remark
 
 
 def solve_steered(
