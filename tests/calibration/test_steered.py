@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from powermark import BetaMixture, InvalidInput, PlugIn, plan
+from powermark.calibration.invert import least_tokens
 from powermark.calibration.schedule import STEP, Schedule
 from powermark.calibration.signal import SignalModel
 from powermark.calibration.tilt import Tilt
@@ -94,3 +95,43 @@ def test_what_a_constant_bias_does_of_what_was_solved_for() -> None:
 def test_no_bounds_of_a_constant_bias_are_printed() -> None:
     assert "gamma_zero" not in str(plan(**HALF))
     assert "gamma_zero" in str(plan(**HALF | {"steer": False}))
+
+
+@pytest.mark.parametrize("gamma", [None, 0.5])
+def test_the_fewest_tokens_lie_beyond_the_checkpoints(gamma: float | None) -> None:
+    """A budget that a shorter text would do with: the first length after the checkpoint."""
+    request: dict[str, Any] = {"alpha": 0.05, "power": 0.95, "kl": 0.15, "gamma": gamma}
+    assert plan(**request, steer=True).n_tokens <= 25
+    found = plan(**request, steer=True, checkpoints=[25])
+    assert found.n_tokens >= 26
+    assert found.kl <= 0.15
+    for n in range(26, found.n_tokens):
+        shorter = plan(**request | {"kl": None, "n_tokens": n}, steer=True, checkpoints=[25])
+        assert shorter.kl > 0.15
+    # between a checkpoint and the longest schedule there is no doubling
+    far = plan(alpha=0.05, power=0.8, kl=0.1, gamma=0.5, steer=True, checkpoints=[1_100])
+    assert far.n_tokens == 1_101
+
+
+def test_lengths_that_cannot_be_had() -> None:
+    for left_out in ("alpha", "power", "kl"):
+        request: dict[str, Any] = {"n_tokens": 18, "alpha": 0.05, "power": 0.95, "kl": 0.15}
+        del request[left_out]
+        with pytest.raises(InvalidInput, match="checkpoints must be below n_tokens, 18"):
+            plan(**request, gamma=0.5, steer=True, checkpoints=[10, 25])
+    for gamma in (None, 0.5):
+        with pytest.raises(Infeasible, match="kl = 0.0005 does not reach .* within 2,000 tokens"):
+            plan(alpha=0.05, power=0.95, kl=5e-4, gamma=gamma, steer=True)
+
+
+def test_the_longest_is_looked_at_before_it_is_given_up() -> None:
+    """Doubling alone would pass from 1,904 to 3,808."""
+
+    def least(first: int) -> int:
+        return least_tokens(
+            lambda n: 0.0 if n >= first else np.inf, 0.01, 0.05, 0.9, uneven=3, longest=2_000
+        )
+
+    assert [least(first) for first in (500, 1_950, 2_000)] == [500, 1_950, 2_000]
+    with pytest.raises(Infeasible, match="within 2,000 tokens"):
+        least(2_001)

@@ -120,16 +120,35 @@ def solve_steered(
         n_tokens=request.n_tokens, alpha=request.alpha, power=request.power, kl=request.kl
     )
     n, alpha, power = constant.n_tokens, constant.alpha, request.power or constant.power
-    kl = request.kl or 0.0
+    kl, last = request.kl or 0.0, max(checkpoints, default=0)
+    if request.n_tokens is not None:
+        _check_length(request.n_tokens, last)
     if missing == "n_tokens":
         n = invert.least_tokens(
-            lambda n: solver.cost(int(n), alpha, power), kl, alpha, power, uneven=3
+            lambda n: solver.cost(int(n), alpha, power),
+            kl,
+            alpha,
+            power,
+            uneven=3,
+            above=last,
+            longest=LONGEST,
         )
     elif missing == "alpha":
         alpha = invert.least_alpha(lambda a: solver.cost(n, a, power), kl, n, power)
     elif missing == "power":
         power = invert.most_power(lambda p: solver.cost(n, alpha, p), kl, alpha)
     return solver.at(n, alpha, power)
+
+
+def _check_length(n_tokens: int, last_checkpoint: int) -> None:
+    """Refuse a length that no schedule can have."""
+    if n_tokens <= last_checkpoint:
+        raise InvalidInput(f"checkpoints must be below n_tokens, {n_tokens}.")
+    if n_tokens > LONGEST:
+        raise InvalidInput(
+            f"n_tokens must be at most {LONGEST:,} for a steered plan; got {n_tokens:,}.",
+            hint="plan for a shorter block: a longer text has several.",
+        )
 
 
 class _Solver:
@@ -154,8 +173,6 @@ class _Solver:
         """Least KL, inf where there is none."""
         if self._flat and self._request.gamma is None:
             return float(information_limit(n_tokens, alpha, power))
-        if n_tokens > LONGEST:
-            return np.inf
         try:
             return self.at(n_tokens, alpha, power).outcome.kl
         except Infeasible:
@@ -163,13 +180,6 @@ class _Solver:
 
     def at(self, n_tokens: int, alpha: float, power: float) -> Steered:
         """Return the best design for a length, level and power."""
-        if any(c >= n_tokens for c in self._checkpoints):
-            raise InvalidInput(f"checkpoints must be below n_tokens, {n_tokens}.")
-        if n_tokens > LONGEST:
-            raise InvalidInput(
-                f"n_tokens must be at most {LONGEST:,} for a steered plan; got {n_tokens:,}.",
-                hint="plan for a shorter block: a longer text has several.",
-            )
         if self._request.gamma is not None:
             return self._with(n_tokens, alpha, power, self._request.gamma)
         if self._share is None:
