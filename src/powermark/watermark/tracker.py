@@ -90,19 +90,19 @@ class Counts:
 class Tracker:
     """Follows a batch of texts of one length and says each one's next bias.
 
-    A row that goes on from another (beams, a batch that was reordered) takes over its state; one
-    that was never seen is read from its beginning. It takes what :class:`Counts` takes, but for its
-    rows.
+    What is there at a first call is the prompt, which does not count; and so is what is there
+    whenever no text goes on from one of the latest call. A row that goes on from another (beams, a
+    batch that was reordered) takes over its state; a new one beside such rows is read from the end
+    of the prompt. It takes what :class:`Counts` takes, but for its rows.
     """
 
     def __init__(
         self, scheme: Scheme, schedule: Schedule, special_ids: Collection[int] = ()
     ) -> None:
         self._about = scheme, schedule, special_ids
-        self._width = scheme.context_width
-        self._seen: Ids
-        self._counts: Counts
-        self._forget(0)
+        self._width, self._prompt = scheme.context_width, 0
+        self._seen: Ids = np.zeros((0, 0), np.int64)
+        self._counts = Counts(*self._about)
 
     @property
     def state(self) -> tuple[Ids, Ids]:
@@ -110,36 +110,35 @@ class Tracker:
         return self._counts.scored.copy(), self._counts.greens.copy()
 
     def deltas(self, texts: Ids) -> Array:
-        """Return the bias for the next token of each text; (rows, tokens so far) -> (rows,).
+        """Return the bias for the next token of each text; (rows, ids so far) -> (rows,).
 
-        ``texts`` are the ids written so far, without the prompt; ids outside the vocabulary (of
-        padded logits) never count.
+        ``texts`` are all ids, prompts included; ids outside the vocabulary (of padded logits) never
+        count.
         """
         rows, length = texts.shape
-        known = self._seen.shape[1]
-        if length < known or not self._goes_on(texts[:, :known]):
-            self._forget(rows)
-            known = 0
-        everyone = np.arange(rows)
-        for last in range(max(known, self._width), length):
+        known, origins = self._seen.shape[1], self._origins(texts)
+        if -1 in origins:
+            if max(origins) == -1:
+                self._prompt = length
+            known = self._prompt
+            self._counts = Counts(*self._about, rows=rows)
+        elif origins != list(range(self._seen.shape[0])):
+            self._counts.reorder(origins)
+        everyone, first = np.arange(rows), self._prompt + self._width
+        for last in range(max(known, first), length):
             self._counts.add(everyone, texts[:, last - self._width : last + 1])
         self._seen = np.array(texts)
-        if length < self._width:  # the next token will not count either
+        if length < first:  # the next token will not count either
             return np.zeros(rows)
         return self._counts.deltas()
 
-    def _forget(self, rows: int) -> None:
-        """Begin anew."""
-        self._seen = np.zeros((rows, 0), np.int64)
-        self._counts = Counts(*self._about, rows=rows)
-
-    def _goes_on(self, before: Ids) -> bool:
-        """Put the states in the order of these beginnings; False if one of them is new."""
-        if before.shape[0] == self._seen.shape[0] and np.array_equal(before, self._seen):
-            return True
+    def _origins(self, texts: Ids) -> list[int]:
+        """Return the row of the latest call that each text goes on from; -1 where there is none."""
+        rows, known = self._seen.shape
+        if texts.shape[1] <= known:
+            return [-1] * texts.shape[0]
+        before = np.ascontiguousarray(texts[:, :known])
+        if np.array_equal(before, self._seen):
+            return list(range(rows))
         places = {row.tobytes(): place for place, row in enumerate(self._seen)}
-        order = [places.get(row.tobytes(), -1) for row in np.ascontiguousarray(before)]
-        if -1 in order:
-            return False
-        self._counts.reorder(order)
-        return True
+        return [places.get(row.tobytes(), -1) for row in before]
