@@ -120,7 +120,7 @@ def test_lengths_that_cannot_be_had() -> None:
         with pytest.raises(InvalidInput, match="checkpoints must be below n_tokens, 18"):
             plan(**request, gamma=0.5, steer=True, checkpoints=[10, 25])
     for gamma in (None, 0.5):
-        with pytest.raises(Infeasible, match="kl = 0.0005 does not reach .* within 2,000 tokens"):
+        with pytest.raises(Infeasible, match=r"kl = 0.0005 does not reach .* within 2,000 tokens"):
             plan(alpha=0.05, power=0.95, kl=5e-4, gamma=gamma, steer=True)
 
 
