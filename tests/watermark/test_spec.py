@@ -203,9 +203,9 @@ def test_a_reader_that_knows_no_schedules_refuses_them(
     WatermarkSpec.from_plan(found, vocab_size=1000).save(steered)
     SPEC.save(constant)
     monkeypatch.setattr("powermark.watermark.spec.VERSION", 1)
-    with pytest.raises(SpecTooNew, match="has version 2; this powermark reads up to version 1") as (
-        caught
-    ):
+    with pytest.raises(
+        SpecTooNew, match="version 2; this powermark reads up to version 1"
+    ) as caught:
         WatermarkSpec.load(steered)
     assert caught.value.hint == "install a newer powermark."
     assert WatermarkSpec.load(constant) == SPEC

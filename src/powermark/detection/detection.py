@@ -95,7 +95,7 @@ class Detector:
         self.spec, self.detector, self.alpha = spec, detector, float(open_unit("alpha", alpha))
         self.gamma_prime = planned_rate(spec) if gamma_prime is None else float(gamma_prime)
         self._tokenizer, self._normalise = tokenizer, normalise_text
-        self._special_ids = special_ids
+        self.special_ids = special_ids
         self._schedule = spec.schedule
         self._schemes = {name: scheme_of(spec, key) for name, key in named.items()}
         fingerprints = [k.fingerprint for k in named.values() if isinstance(k, SecretKey)]
@@ -136,7 +136,7 @@ class Detector:
         if self._schedule is not None:
             prompts = None  # the first tokens of a steered text are not marked: no state has them
         return {
-            name: score(scheme, texts, prompts=prompts, special_ids=self._special_ids)
+            name: score(scheme, texts, prompts=prompts, special_ids=self.special_ids)
             for name, scheme in self._schemes.items()
         }
 
@@ -172,7 +172,7 @@ class Detector:
         """Return what is found in texts that lie end to end: text i is ids[offsets[i] to [i+1]]."""
         return self._judge(
             {
-                name: score_flat(scheme, ids, offsets, special_ids=self._special_ids)
+                name: score_flat(scheme, ids, offsets, special_ids=self.special_ids)
                 for name, scheme in self._schemes.items()
             }
         )
