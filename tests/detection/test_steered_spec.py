@@ -9,6 +9,7 @@ from powermark import plan
 from powermark.detection.detection import Detector
 from powermark.detection.evalue import StreamDetector, planned_rate
 from powermark.detection.result import Kind
+from powermark.theory.power import binomial_tail, critical_count
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
 
@@ -83,3 +84,35 @@ def test_the_rate_of_a_schedule_without_a_plan() -> None:
     drawn = bare.schedule.draw(4_000, 50, np.random.default_rng(1))  # type: ignore[union-attr]
     assert planned_rate(bare) == pytest.approx(drawn.mean(), abs=4.5 * 0.5 / np.sqrt(200_000))
     assert planned_rate(dataclasses.replace(bare, steering=None)) > 0.99  # delta is the largest
+
+
+def test_foreign_words_cost_a_steered_text_its_power() -> None:
+    """Drawn texts with unmarked tokens among theirs: 20,000, 4.5 standard errors."""
+    schedule, rng, n = STEERED.schedule, np.random.default_rng(2), 75
+    assert schedule is not None
+    k = int(critical_count(n, 0.5, 0.05))
+    greens = schedule.draw(20_000, 50, rng).sum(axis=1) + rng.binomial(25, 0.5, 20_000)
+    told = schedule.diluted_power(n, k, 1 / 3)
+    assert told == pytest.approx((greens >= k).mean(), abs=4.5 * 0.5 / np.sqrt(20_000))
+    assert schedule.diluted_power(n, k, 0.0) == pytest.approx(schedule.power(n, k), abs=1e-12)
+    assert schedule.diluted_power(n, k, 1.0) == pytest.approx(float(binomial_tail(n, k, 0.5)))
+
+
+def test_finding_nothing_is_told_with_care() -> None:
+    """The caution is the steered mark's alone, and for what was not found."""
+    ids = np.random.default_rng(5).permutation(200)[:152]
+    caution = "the power is that of an untouched text; if a third of the text is foreign, it is "
+    steered, constant = (Detector(spec, KEY, alpha=0.04) for spec in (STEERED, CONSTANT))
+    nothing = steered.detect(ids)
+    assert nothing.verdict == constant.detect(ids).verdict == "no watermark found"
+    k = int(critical_count(150, 0.5, 0.04))
+    power = STEERED.schedule.diluted_power(150, k, 1 / 3)  # type: ignore[union-attr]
+    assert nothing.warnings == (f"{caution}about {power:.2f}.",)
+    assert nothing.warnings[0] in str(nothing)
+    assert nothing.to_dict()["warnings"] == nothing.warnings
+    assert constant.detect(ids).warnings == ()
+    assert steered.detect(ids[:30]).verdict == "inconclusive"
+    assert caution not in steered.detect(ids[:30]).warnings[0]
+    other = Detector(STEERED, KEY, detector="evalue").detect(np.arange(199, -1, -1))
+    assert other.verdict == "no watermark found"
+    assert other.warnings == (f"{caution}lower.",)
