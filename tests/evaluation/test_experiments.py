@@ -95,19 +95,12 @@ def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_special_tokens_do_not_count(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fourth token of all texts is the end of text, which the tokenizer calls special."""
     rng = np.random.default_rng(0)
-    rows = [
-        {
-            "token_ids": rng.permutation(np.arange(2, 200))[:120],
-            "prompt_ids": [2],
-            "kl": [0.0] * 120,
-        }
-        for _ in range(6)
-    ]
+    texts = np.stack([rng.permutation(np.arange(2, 200))[:120] for _ in range(6)])
+    rows = [{"token_ids": text, "prompt_ids": [2], "kl": [0.0] * 120} for text in texts]
     design = plan(n_tokens=100, alpha=0.05, power=0.9, gamma=0.5)
     sample = promises.Sample(lab, rows, rows)
     assert promises.measured(design, [sample], told_prompts=False)["tpr_texts"] == 6
-    for row in rows:
-        row["token_ids"][::4] = 1
+    texts[:, ::4] = 1
     found = promises.measured(design, [sample], told_prompts=False)
     assert {found[f"{name}_texts"] for name in ("tpr", "fpr", "green_rate", "kl_measured")} == {0}
     monkeypatch.setattr(Lab, "texts", lambda *_, **__: rows)

@@ -56,13 +56,13 @@ def test_only_long_texts_are_counted() -> None:
 def test_special_tokens_do_not_count() -> None:
     """A text of 60 tokens, all different but for one special: 58 count, or 57."""
     text = np.random.default_rng(2).permutation(500)[:60]
-    special = {"special_ids": [int(text[30])]}
+    special = [int(text[30])]
     assert np.isfinite(green_counts(SCHEME, [text], 58)).all()
-    assert np.isnan(green_counts(SCHEME, [text], 58, **special)).all()
-    assert np.isfinite(green_counts(SCHEME, [text], 57, **special)).all()
+    assert np.isnan(green_counts(SCHEME, [text], 58, special_ids=special)).all()
+    assert np.isfinite(green_counts(SCHEME, [text], 57, special_ids=special)).all()
     record = {"token_ids": text, "kl": [1.0] * 60}
     assert kl_until(SCHEME, [record], 50).value == 52 / 50
-    assert kl_until(SCHEME, [record], 50, **special).value == 53 / 50
+    assert kl_until(SCHEME, [record], 50, special_ids=special).value == 53 / 50
 
 
 def test_special_tokens_do_not_count_for_a_promise() -> None:
@@ -70,9 +70,9 @@ def test_special_tokens_do_not_count_for_a_promise() -> None:
     design = plan(n_tokens=60, alpha=0.05, power=0.9, gamma=0.5, steer=True)
     spec = WatermarkSpec.from_plan(design, vocab_size=500)
     rng = np.random.default_rng(1)
-    rows = [{"token_ids": rng.permutation(500)[:62], "kl": [0.1] * 62} for _ in range(8)]
-    for row in rows[:3]:
-        row["token_ids"][20] = 7
+    texts = np.stack([rng.permutation(500)[:62] for _ in range(8)])
+    texts[:3, 20] = 7
+    rows = [{"token_ids": text, "kl": [0.1] * 62} for text in texts]
     found = [
         verify(spec, KEY, promise_of(spec), rows, rows, special_ids=ids) for ids in ((), (7, 9_999))
     ]

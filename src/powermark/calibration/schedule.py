@@ -96,7 +96,7 @@ class Schedule:
         """As :meth:`power`, if a share of the tokens is another's and green by chance alone."""
         others = round(foreign * n_tokens)
         law = self.law(n_tokens - others)
-        chances = unchecked_tail(others, critical_count - np.arange(law.size), self.gamma)
+        chances = unchecked_tail(others, critical_count - np.arange(float(law.size)), self.gamma)
         return float(np.clip(law @ chances, 0.0, 1.0))
 
     def powers(self, alpha: float) -> Array:
