@@ -2,7 +2,7 @@
 
 Run with ``python -m benchmarks.steering``. A round writes one batch each way, in an order that
 alternates; the loss of a round is one minus the ratio of their speeds. Promised: none, within what
-the rounds themselves differ by.
+the rounds themselves differ by. Then what keeping the count takes in texts of some lengths.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from powermark import plan
+from powermark import PlugIn, plan
+from powermark.calibration.steering import Goal, steer
 from powermark.integrations.transformers import WatermarkConfig
 from powermark.models import LanguageModel, load_model
+from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.tracker import Tracker
 
 PROMPT = "The city council met on Tuesday evening to talk about"
 
@@ -44,6 +47,20 @@ def speed(model: LanguageModel, config: Any, batch: int, n_tokens: int) -> float
     return sum(len(text.token_ids) for text in found) / (time.perf_counter() - begun)
 
 
+def counting(rows: int, n_tokens: int, steps: int = 50) -> float:
+    """Return seconds a step that following so many texts takes, from so many tokens on."""
+    schedule, _ = steer(Goal.of(0.5, 0.05, [200]), PlugIn(), 0.95)
+    scheme = Pm1(SecretKey(bytes(range(32))), gamma=0.5, vocab_size=50_257, context_width=2)
+    texts = np.random.default_rng(0).integers(0, 50_257, (rows, n_tokens + steps + 1))
+    tracker, took = Tracker(scheme, schedule), []
+    for length in (0, *range(n_tokens, n_tokens + steps + 1)):
+        ids = np.array(texts[:, :length])  # a new array at every step, as generate() makes
+        begun = time.perf_counter()
+        tracker.deltas(ids)
+        took.append(time.perf_counter() - begun)
+    return float(np.median(took[2:]))
+
+
 def main() -> None:
     """Print the loss of each batch size; fail where it is more than chance."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -64,6 +81,9 @@ def main() -> None:
             f"(quartiles {low:+.1%} to {high:+.1%}, {given.rounds} rounds)"
         )
         slower |= low > 0.0 and median > 0.01
+    for rows in (1, 16, 64):
+        times = (f"{n:,} tokens {1e6 * counting(rows, n):.0f}" for n in (100, 1_000, 4_000))
+        print(f"the count of {rows:2} texts, µs a step: {', '.join(times)}")
     if slower:
         sys.exit("steering is slower than a constant bias by more than chance")
 

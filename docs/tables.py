@@ -10,6 +10,7 @@ import cog
 from powermark import Edits, evaluate, plan
 from powermark.calibration.schedule import Schedule
 from powermark.calibration.steering import Goal, edited_power
+from powermark.theory.power import binomial_tail, critical_count
 
 Row = dict[str, str]
 
@@ -107,6 +108,21 @@ def fragility() -> None:
         )
 
 
+def beyond() -> None:
+    """Power of texts that are a little longer than planned, in the flat world."""
+    n, alpha, gamma = 50, 0.05, 0.5
+    request = {"n_tokens": n, "alpha": alpha, "power": 0.95, "gamma": gamma}
+    constant, steered = plan(**request), plan(**request, steer=True)
+    schedule = Schedule.from_dict(steered.steering, gamma)
+    _head(["tokens counted", "constant", "steered", "steered, a third of them foreign"])
+    for length in (50, 55, 60, 75, 100):
+        k = int(critical_count(length, gamma, alpha))
+        _line([
+            str(length), f"{float(binomial_tail(length, k, constant.gamma_prime)):.3f}",
+            f"{schedule.power(length, k):.3f}", f"{schedule.diluted_power(length, k, 1 / 3):.3f}",
+        ])  # fmt: skip
+
+
 def _reach(row: Row, name: str) -> str:
     value = float(row[name])
     return f"{value:.4f} ± {float(row[name + '_high']) - value:.4f}"
@@ -131,6 +147,18 @@ def steering(path: str) -> None:
             _reach(row, "kl_measured"), f"{float(row['gamma_prime']):.4f}",
             _reach(row, "green_rate"), f"{float(row['efficiency_measured']):.2f}", saved,
         ])  # fmt: skip
+
+
+def pooled(path: str) -> None:
+    """How many texts were found of all that were steered for one power or the other."""
+    _head(["steered for power", "texts", "found", "rows that reach .95"])
+    steered = [row for row in _rows(path) if row["bias"] == "steered"]
+    for power in ("0.95", "0.97"):
+        mine = [row for row in steered if f"{float(row['power']):.2f}" == power]
+        texts = sum(int(row["tpr_texts"]) for row in mine)
+        found = sum(float(row["tpr"]) * int(row["tpr_texts"]) for row in mine) / texts
+        reach = sum(float(row["tpr"]) >= 0.95 for row in mine)
+        _line([power, f"{texts:,}", f"{found:.3f}", f"{reach} of {len(mine)}"])
 
 
 def lengths(path: str) -> None:

@@ -99,6 +99,7 @@ def verified(
         marked,
         unmarked,
         profile=profile,
+        special_ids=lab.model.tokenizer.all_special_ids,
         joint_level=joint_level,
     )
     return found.to_dict()

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from powermark import BetaMixture, Edits, InvalidInput, PlugIn, evaluate, plan
-from powermark.calibration.request import Request
+from powermark import BetaMixture, Edits, InvalidInput, PlugIn, plan
 from powermark.calibration.schedule import LONGEST, Schedule
-from powermark.calibration.steered import _Solver
 from powermark.calibration.steering import (
     Goal,
     backward,
@@ -198,17 +196,6 @@ def test_gamma_is_searched_for() -> None:
         assert plan(**request, gamma=gamma, steer=True).kl > best.kl - 1e-4
     again = plan(alpha=0.05, power=0.8, kl=best.kl * 1.02, signal=signal, steer=True)
     assert again.n_tokens <= 50
-    solver = _Solver(
-        Request(
-            n_tokens=None, alpha=0.05, power=0.8, kl=0.1, method="exact", signal=signal,
-            gamma=None, delta=None, edits=Edits(), attacked_power=None, variance_inflation=1.0,
-            precision=0.03,
-        ),
-        evaluate(0.9, 1.0, n_tokens=50, alpha=0.05, signal=signal),
-        (),
-        50.0,
-    )  # fmt: skip
-    assert solver.cost(LONGEST + 1, 0.05, 0.8) == np.inf
 
 
 def test_edits_are_steered_for() -> None:

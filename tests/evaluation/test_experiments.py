@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from powermark import plan
 from powermark.calibration.signal import PlugIn
 from powermark.errors import InvalidInput
 from powermark.evaluation.experiments import lengths, prediction, promises, steering
@@ -88,6 +90,23 @@ def test_steering(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert steered["fpr"] == constant["fpr"]  # the same test on the same texts
     assert steered["tpr"] > 0.8
     assert 40 < steered["tpr_texts"] <= 46  # of both keys
+
+
+def test_special_tokens_do_not_count(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fourth token of all texts is the end of text, which the tokenizer calls special."""
+    rng = np.random.default_rng(0)
+    texts = np.stack([rng.permutation(np.arange(2, 200))[:120] for _ in range(6)])
+    rows = [{"token_ids": text, "prompt_ids": [2], "kl": [0.0] * 120} for text in texts]
+    design = plan(n_tokens=100, alpha=0.05, power=0.9, gamma=0.5)
+    sample = promises.Sample(lab, rows, rows)
+    assert promises.measured(design, [sample], told_prompts=False)["tpr_texts"] == 6
+    texts[:, ::4] = 1
+    found = promises.measured(design, [sample], told_prompts=False)
+    assert {found[f"{name}_texts"] for name in ("tpr", "fpr", "green_rate", "kl_measured")} == {0}
+    monkeypatch.setattr(Lab, "texts", lambda *_, **__: rows)
+    steered = plan(n_tokens=50, alpha=0.05, power=0.9, gamma=0.5, steer=True)
+    reports = lengths._reports(lab, steered, ["w2"])["as planned"]
+    assert [report.scored for report in reports] == [38] * 6  # of 52, the first two and 12 do not
 
 
 def test_the_authors_point_is_for_its_length_alone() -> None:

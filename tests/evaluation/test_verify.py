@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -208,6 +209,20 @@ def test_verify_from_the_command_line(
     out.write_text("".join(whole.splitlines(keepends=True)[:37]))  # killed in the second batch
     assert json.loads(run(*job, "--batch", "15", "--json")[1]) == found
     assert out.read_text() == whole
+
+
+def test_verify_knows_the_models_special_tokens(
+    run: Run, deployed: tuple[tuple[str, ...], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def recorded(*args: Any, **named: Any) -> Verification:
+        asked.update(named)
+        return verify(*args, **named)
+
+    monkeypatch.setattr("powermark.evaluation.verify.verify", recorded)
+    assert run(*deployed[0])[0] == 0
+    assert asked["special_ids"] == [0, 1]
 
 
 def test_verify_says_when_a_promise_is_broken(

@@ -97,6 +97,21 @@ def test_beams_and_a_second_prompt(model: KnownModel, spec: WatermarkSpec) -> No
     assert not torch.equal(short(ids[:, :3], logits), logits)
 
 
+def test_a_longer_prompt_is_no_continuation(spec: WatermarkSpec) -> None:
+    """A processor that wrote a text marks the next one as a new processor does."""
+    torch.manual_seed(0)
+    used = WatermarkProcessor(spec, KEY, TOKENIZER, place="after_temperature")
+    fresh = WatermarkProcessor(spec, KEY, TOKENIZER, place="after_temperature")
+    logits, (first, second) = torch.zeros(2, VOCAB), torch.randint(0, VOCAB, (2, 2, 40))
+    second[:, :5] = first[:, :5]  # even one that begins alike
+    for length in range(5, 20):
+        used(first[:, :length], logits)
+    for length in range(25, 40):
+        marked = used(second[:, :length], logits)
+        assert torch.equal(marked, fresh(second[:, :length], logits))
+        assert torch.equal(marked, logits) == (length < 27)
+
+
 def test_other_detectors_know_the_schedule(spec: WatermarkSpec) -> None:
     for detector in ("evalue", "winmax", "winmax-c"):
         steered = Detector(spec, KEY, detector=detector)

@@ -44,6 +44,14 @@ def adapter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     gc.collect()
 
 
+def tracked(text: np.ndarray) -> float:
+    """The bias after a text."""
+    assert STEERED.schedule is not None
+    tracker = Tracker(scheme_of(STEERED, KEY), STEERED.schedule, [399])
+    tracker.deltas(text[None, :0])  # no prompt
+    return float(tracker.deltas(text[None])[0])
+
+
 def v1(adapter: Any, config: Any = None) -> Any:
     config = config or Config(TOKENIZER, WIDTH)
     return adapter.Watermark(config, torch.device("cpu"), False)
@@ -134,10 +142,7 @@ def test_steered_requests_follow_their_counts(adapter: Any) -> None:
     processor = v1(adapter)
 
     def want(row: int) -> torch.Tensor:
-        text = np.array([live[row]], np.int64).reshape(1, -1)
-        tracker = Tracker(scheme_of(STEERED, KEY), STEERED.schedule, [399])  # type: ignore[arg-type]
-        context = [1, 2, *live[row]][-2:]
-        return bias(STEERED, context, float(tracker.deltas(text)[0]))
+        return bias(STEERED, [1, 2, *live[row]][-2:], tracked(np.array(live[row], np.int64)))
 
     update(processor, [(0, asks("steered"), [1, 2], live[0])])
     for step in range(38):
@@ -258,8 +263,6 @@ def test_slots_of_the_second_runner(adapter: Any) -> None:
 def test_steered_requests_of_the_second_runner(adapter: Any) -> None:
     state = request_state(3, 64, WIDTH)
     processor = adapter.Watermark(Config(TOKENIZER, WIDTH), state)
-    schedule = STEERED.schedule
-    assert schedule is not None
     text = np.random.default_rng(1).integers(0, 9, 30)
     ids, starts = state.all_token_ids.np, state.prompt_len.np
 
@@ -267,8 +270,8 @@ def test_steered_requests_of_the_second_runner(adapter: Any) -> None:
         at = starts[slot] + written
         ctx = step_context([slot], [0], [int(ids[slot, at - 1])], [int(at) - 1])
         found = processor.apply(torch.zeros(1, WIDTH), ctx)
-        biases = Tracker(scheme_of(STEERED, KEY), schedule, [399]).deltas(text[None, :written])
-        assert torch.equal(found[0], bias(STEERED, ids[slot, at - 2 : at].tolist(), biases[0]))
+        wanted = bias(STEERED, ids[slot, at - 2 : at].tolist(), tracked(text[:written]))
+        assert torch.equal(found[0], wanted)
 
     for slot, prompt, steps in ((2, [4, 5, 6], range(30)), (2, [9, 9], range(12, 30, 3))):
         assert processor.add_request(slot, asks("steered"))

@@ -32,7 +32,8 @@ def test_comparisons(run: Run, named: tuple[str, ...], tmp_path: Path) -> None:
     assert len(rows) == 5
     assert rows[-1]["promised"]["power"] >= 0.8
     assert "--compare needs --profile" in run(*request, "--compare")[2]
-    assert "are for --steer" in run(*request, "--checkpoint", "20")[2]
+    for option in (("--checkpoint", "20"), ("--delta-cap", "5"), ("--kl-cap", ".2")):
+        assert "are for --steer" in run(*request, *option)[2]
     cold = ("profile", *named, "-o", profile, "--temperature", "0")
     assert "--temperature must be above 0" in run(*cold)[2]
     code, out, _ = run(*request, "--profile", profile, "--precision", "1e-6")

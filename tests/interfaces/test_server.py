@@ -70,10 +70,12 @@ def test_plans_are_those_of_the_command_line(local: Asked, run: Run) -> None:
         told = json.loads(run("plan", *options_of(body), "--json")[1])
         assert local.post("/v1/plan", body) == (200, told)
     body = {"n_tokens": 20, "alpha": 0.05, "power": 0.9, "checkpoint": [15], "delta_cap": 6.0}
+    body |= {"kl_cap": 1.5}
     told = json.loads(run("plan", *options_of(body | {"checkpoint": 15}), "--steer", "--json")[1])
     assert local.post("/v1/plan", body | {"steer": True}) == (200, told)
     status, said = local.post("/v1/plan", body)
-    assert (status, said["error"]["message"]) == (422, "checkpoint and delta_cap are for steer.")
+    message = "checkpoint, delta_cap and kl_cap are for steer."
+    assert (status, said["error"]["message"]) == (422, message)
     status, said = local.post("/v1/plan", {"n_tokens": 3, "alpha": 1e-9, "power": 0.9})
     assert (status, said["error"]["code"]) == (422, "infeasible")
     status, said = local.post("/v1/plan", body | {"steer": True, "n_tokens": 5000})

@@ -194,6 +194,23 @@ def test_delta_is_converted_between_places() -> None:
         delta_scale(SPEC, "before_temperature", 0.0)
 
 
+def test_a_reader_that_knows_no_schedules_refuses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader of version 1 is this one with its own constant; constant specs it still reads."""
+    found = plan(n_tokens=12, alpha=0.1, power=0.9, gamma=0.5, steer=True)
+    steered, constant = tmp_path / "steered.json", tmp_path / "constant.json"
+    WatermarkSpec.from_plan(found, vocab_size=1000).save(steered)
+    SPEC.save(constant)
+    monkeypatch.setattr("powermark.watermark.spec.VERSION", 1)
+    with pytest.raises(
+        SpecTooNew, match="version 2; this powermark reads up to version 1"
+    ) as caught:
+        WatermarkSpec.load(steered)
+    assert caught.value.hint == "install a newer powermark."
+    assert WatermarkSpec.load(constant) == SPEC
+
+
 def test_schedules_travel_with_the_spec(tmp_path: Path) -> None:
     """In a few kB, as version 2, which older readers refuse in words; version 1 stays as it was."""
     found = plan(n_tokens=200, alpha=0.001, power=0.95, gamma=0.5, steer=True)

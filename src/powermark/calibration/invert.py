@@ -54,27 +54,36 @@ def least_alpha(cost: Cost, kl: float, n_tokens: int, power: float) -> float:
     return float(np.exp(found))
 
 
-def least_tokens(cost: Cost, kl: float, alpha: float, power: float, *, uneven: int) -> int:
-    """Return the smallest n whose least KL is within the budget.
+def least_tokens(
+    cost: Cost,
+    kl: float,
+    alpha: float,
+    power: float,
+    *,
+    uneven: int,
+    above: int = 0,
+    longest: int = LONGEST,
+) -> int:
+    """Return the smallest n above ``above``, up to ``longest``, whose least KL is in the budget.
 
     Bisection between the information limit, below which no n can do, and the first doubling that
     does; then a look at the ``uneven`` lengths just below, because integers make the cost a
     saw-tooth.
     """
-    low = max(1, int(np.floor(float(information_limit(1, alpha, power)) / kl)))
+    low = max(1, above, int(np.floor(float(information_limit(1, alpha, power)) / kl)))
     high = low + 1
-    while cost(high) > kl:
-        low, high = high, 2 * high
-        if high > LONGEST:
+    while high > longest or cost(high) > kl:
+        if high >= longest:
             raise Infeasible(
                 f"kl = {kl:g} does not reach power {power:g} at alpha = {alpha:g} within "
-                f"{LONGEST:,} tokens.",
+                f"{longest:,} tokens.",
                 hint="spend more kl per token, or allow fewer edits.",
             )
+        low, high = high, min(2 * high, longest)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if cost(middle) <= kl else (middle, high)
-    for n in range(max(1, high - uneven), high):
+    for n in range(max(1, above + 1, high - uneven), high):
         if cost(n) <= kl:
             return n
     return high

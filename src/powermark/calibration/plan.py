@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from powermark.calibration import authors
@@ -13,7 +14,7 @@ from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.notes import notes_on
 from powermark.calibration.request import Answer, Method, Request
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
-from powermark.calibration.steered import solve_steered
+from powermark.calibration.steered import beside_constant, solve_steered
 from powermark.checks import count, in_interval, positive
 from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
@@ -45,7 +46,7 @@ class Plan(Design):
     untouched text; None beyond ten million tokens, or beyond a steered plan's length. ``points``
     are the authors' designs, for their method only. A steered plan has its schedule in
     ``steering``, the largest bias as ``delta``, and in ``constant`` what the best constant bias
-    would do.
+    would do; ``gamma_zero``, ``gamma_l`` and ``gamma_h`` are that constant bias's.
     """
 
     method: Method
@@ -64,16 +65,18 @@ class Plan(Design):
     def rows(self) -> list[tuple[str, str, str]]:
         """Return (name, value, remark) for people to read."""
         rows = Design.rows(self)
-        if self.steering is not None:
+        if self.constant is not None:
             rows[1] = ("delta", f"{self.delta:.3f}", "largest bias; it follows the count")
+            mine = getattr(self, self.solved_for)
+            rows.append(beside_constant(self.solved_for, mine, self.constant))
         return rows
 
     def __str__(self) -> str:
         lengths = [f"{p}: {'-' if n is None else n}" for p, n in self.tokens_needed.items()]
-        bounds = f"gamma_star {self.gamma_star:.4f}, gamma_zero {self.gamma_zero:.4f}"
+        bounds = f"gamma_star {self.gamma_star:.4f}"
+        bounds += "" if self.steering else f", gamma_zero {self.gamma_zero:.4f}"
         rows = [
             *self.rows(),
-            *([] if self.constant is None else [_saving(self.kl, self.constant)]),
             ("tokens_needed", "", "untouched, for power " + "  ".join(lengths)),
             ("bounds", "", bounds),
         ]
@@ -85,16 +88,6 @@ class Plan(Design):
         notes = [f"note: {warning}" for warning in self.warnings]
         title = f"{self.method} plan, solved for {self.solved_for}"
         return "\n".join([title, table(rows), *points, *notes, self.signature])
-
-
-def _saving(kl: float, constant: dict[str, float]) -> tuple[str, str, str]:
-    """Say what steering saves."""
-    design = f"gamma {constant['gamma']:.4f}, delta {constant['delta']:.3f}"
-    return (
-        "constant",
-        f"{constant['kl']:.4f}",
-        f"kl with the best constant bias ({design}); steering saves {1 - kl / constant['kl']:.0%}",
-    )
 
 
 def plan(
@@ -117,6 +110,7 @@ def plan(
     steer: bool = False,
     checkpoints: Sequence[int] = (),
     delta_cap: float = MAX_DELTA,
+    kl_cap: float = inf,
 ) -> Plan:
     """Solve for the one of ``n_tokens, alpha, power, kl`` that is left out, with the best design.
 
@@ -157,8 +151,9 @@ def plan(
         less KL.
     checkpoints
         For a steered plan: shorter lengths at which texts should be found as well.
-    delta_cap
-        For a steered plan: the largest bias.
+    delta_cap, kl_cap
+        For a steered plan: the largest bias, and the most KL of a step, in whatever state, on
+        average over the signal's steps.
 
     Examples
     --------
@@ -189,12 +184,15 @@ def plan(
         return found
     shorter = tuple(sorted(int(c) for c in count("checkpoints", checkpoints)))
     cap = float(in_interval("delta_cap", delta_cap, 0.0, MAX_DELTA, closed="high"))
-    return _steer(request, found, shorter, cap)
+    kl_cap = float(in_interval("kl_cap", kl_cap, 0.0, inf, closed="high"))
+    return _steer(request, found, shorter, cap, kl_cap)
 
 
-def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: float) -> Plan:
+def _steer(
+    request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: float, kl_cap: float
+) -> Plan:
     """Turn the constant plan for a request into the steered one."""
-    found = solve_steered(request, plain, checkpoints=checkpoints, cap=cap)
+    found = solve_steered(request, plain, checkpoints=checkpoints, cap=cap, kl_cap=kl_cap)
     steered = dataclasses.replace(
         plain,
         **found.fields(request, plain),
@@ -206,6 +204,7 @@ def _steer(request: Request, plain: Plan, checkpoints: tuple[int, ...], cap: flo
             "plan|steered",
             plain.solved_for,
             cap=cap if cap != MAX_DELTA else None,
+            kl_cap=kl_cap if kl_cap != inf else None,
             at=",".join(map(str, checkpoints)) or None,
         ),
     )

@@ -19,7 +19,7 @@ from powermark.calibration.signal import MAX_DELTA
 from powermark.calibration.tilt import BIASES, Tilt
 from powermark.checks import Array
 from powermark.errors import InvalidInput
-from powermark.theory.power import critical_count
+from powermark.theory.power import critical_count, unchecked_tail
 
 STEP = 1.0 / 1024  # biases are multiples of it, so that a few kB hold them
 LONGEST = 2_000  # tokens of a horizon; a longer one would make a spec of megabytes
@@ -91,6 +91,13 @@ class Schedule:
     def power(self, n_tokens: int, critical_count: int) -> float:
         """P(S >= critical_count) for a marked text with so many scored tokens."""
         return float(np.clip(self.law(n_tokens)[critical_count:].sum(), 0.0, 1.0))
+
+    def diluted_power(self, n_tokens: int, critical_count: int, foreign: float) -> float:
+        """As :meth:`power`, if a share of the tokens is another's and green by chance alone."""
+        others = round(foreign * n_tokens)
+        law = self.law(n_tokens - others)
+        chances = unchecked_tail(others, critical_count - np.arange(float(law.size)), self.gamma)
+        return float(np.clip(law @ chances, 0.0, 1.0))
 
     def powers(self, alpha: float) -> Array:
         """Power of the exact test after each number of tokens of one block; (n+1,)."""

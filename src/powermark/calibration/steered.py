@@ -20,6 +20,7 @@ from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.bounds import efficiency, gamma_star, information_limit
 from powermark.theory.power import binomial_tail, critical_count
 
+_SHOWN = {"n_tokens": "d", "alpha": ".3g", "power": ".4f", "kl": ".4f"}
 _STARTS = (1.0, 0.97, 0.92, 0.85, 0.7, 0.5, 0.3)  # shares of n where the search looks first
 
 
@@ -80,12 +81,27 @@ class Steered:
         return notes
 
 
+def beside_constant(
+    solved_for: str, found: float, constant: dict[str, float]
+) -> tuple[str, str, str]:
+    """Return the row of a plan that says what a constant bias does, of what was solved for."""
+    theirs, name = constant[solved_for], {"n_tokens": "tokens"}.get(solved_for, solved_for)
+    design = f"gamma {constant['gamma']:.4f}, delta {constant['delta']:.3f}"
+    remark = f"{name} with the best constant bias ({design})"
+    if solved_for in ("n_tokens", "kl"):  # what is spent
+        saved = 1.0 - found / theirs
+        words = f"saves {saved:.0%}" if saved >= 0.0 else f"costs {-saved:.0%} more"
+        remark += f"; steering {words}"
+    return "constant", format(theirs, _SHOWN[solved_for]), remark
+
+
 def solve_steered(
     request: Request,
     constant: Design,
     *,
     checkpoints: tuple[int, ...] = (),
     cap: float = MAX_DELTA,
+    kl_cap: float = np.inf,
 ) -> Steered:
     """Return the steered design for a request of which the constant plan is known.
 
@@ -99,15 +115,23 @@ def solve_steered(
             "steering chooses delta itself, for the exact test: it takes no other method, no fixed "
             "delta and no variance_inflation."
         )
-    solver = _Solver(request, constant, checkpoints, cap)
+    solver = _Solver(request, constant, checkpoints, cap, kl_cap)
     missing = invert.the_missing(
         n_tokens=request.n_tokens, alpha=request.alpha, power=request.power, kl=request.kl
     )
     n, alpha, power = constant.n_tokens, constant.alpha, request.power or constant.power
-    kl = request.kl or 0.0
+    kl, last = request.kl or 0.0, max(checkpoints, default=0)
+    if request.n_tokens is not None:
+        _check_length(request.n_tokens, last)
     if missing == "n_tokens":
         n = invert.least_tokens(
-            lambda n: solver.cost(int(n), alpha, power), kl, alpha, power, uneven=3
+            lambda n: solver.cost(int(n), alpha, power),
+            kl,
+            alpha,
+            power,
+            uneven=3,
+            above=last,
+            longest=LONGEST,
         )
     elif missing == "alpha":
         alpha = invert.least_alpha(lambda a: solver.cost(n, a, power), kl, n, power)
@@ -116,20 +140,32 @@ def solve_steered(
     return solver.at(n, alpha, power)
 
 
+def _check_length(n_tokens: int, last_checkpoint: int) -> None:
+    """Refuse a length that no schedule can have."""
+    if n_tokens <= last_checkpoint:
+        raise InvalidInput(f"checkpoints must be below n_tokens, {n_tokens}.")
+    if n_tokens > LONGEST:
+        raise InvalidInput(
+            f"n_tokens must be at most {LONGEST:,} for a steered plan; got {n_tokens:,}.",
+            hint="plan for a shorter block: a longer text has several.",
+        )
+
+
 class _Solver:
     """Steered designs for any length, level and power; the share k/n is searched for once."""
 
     def __init__(
-        self, request: Request, constant: Design, checkpoints: tuple[int, ...], cap: float
+        self,
+        request: Request,
+        constant: Design,
+        checkpoints: tuple[int, ...],
+        cap: float,
+        kl_cap: float,
     ) -> None:
         self._request, self._constant = request, constant
-        self._checkpoints, self._cap = checkpoints, cap
-        self._flat = (
-            isinstance(request.signal, PlugIn)
-            and not request.edits
-            and not checkpoints
-            and cap == MAX_DELTA
-        )
+        self._checkpoints, self._cap, self._kl_cap = checkpoints, cap, kl_cap
+        free = not request.edits and not checkpoints and cap == MAX_DELTA and kl_cap == np.inf
+        self._flat = isinstance(request.signal, PlugIn) and free
         self._strength = max(constant.gamma_prime - constant.gamma, 0.0)
         self._share: float | None = None
 
@@ -137,8 +173,6 @@ class _Solver:
         """Least KL, inf where there is none."""
         if self._flat and self._request.gamma is None:
             return float(information_limit(n_tokens, alpha, power))
-        if n_tokens > LONGEST:
-            return np.inf
         try:
             return self.at(n_tokens, alpha, power).outcome.kl
         except Infeasible:
@@ -146,13 +180,6 @@ class _Solver:
 
     def at(self, n_tokens: int, alpha: float, power: float) -> Steered:
         """Return the best design for a length, level and power."""
-        if any(c >= n_tokens for c in self._checkpoints):
-            raise InvalidInput(f"checkpoints must be below n_tokens, {n_tokens}.")
-        if n_tokens > LONGEST:
-            raise InvalidInput(
-                f"n_tokens must be at most {LONGEST:,} for a steered plan; got {n_tokens:,}.",
-                hint="plan for a shorter block: a longer text has several.",
-            )
         if self._request.gamma is not None:
             return self._with(n_tokens, alpha, power, self._request.gamma)
         if self._share is None:
@@ -161,6 +188,7 @@ class _Solver:
                 self._constant,
                 self._checkpoints,
                 self._cap,
+                self._kl_cap,
             )
             k = rough._search(n_tokens, alpha, power)
             found = self._with(n_tokens, alpha, power, _gamma(n_tokens, k, alpha))
@@ -198,6 +226,7 @@ class _Solver:
                 power,
                 attacked_power=request.attacked_power,
                 cap=self._cap,
+                kl_cap=self._kl_cap,
             )
             self._strength = max(outcome.green_rate - gamma, 0.0)
         return Steered(

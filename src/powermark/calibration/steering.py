@@ -228,11 +228,12 @@ def steer(
     *,
     attacked_power: float | None = None,
     cap: float = MAX_DELTA,
+    kl_cap: float = np.inf,
 ) -> tuple[Schedule, Outcome]:
     """Return the schedule of least KL that reaches a power at the horizon, and what it gives.
 
     ``attacked_power`` is to be reached after edits, where the goal has some; the power itself if
-    left out.
+    left out. No bias is above ``cap``, nor costs a step more than ``kl_cap`` on average.
 
     Raises
     ------
@@ -241,7 +242,7 @@ def steer(
     """
     attacked_power = power if attacked_power is None else attacked_power
     tilt = Tilt.of(signal, goal.gamma, goal.n_tokens)
-    cap = np.floor(cap / STEP) * STEP
+    cap = _within(tilt, cap, kl_cap)
     shares = (0.0, 0.5, 1.0) if goal.edits else (0.0,)  # of the reward that is for clean text
     found = []
     for share in shares:
@@ -253,6 +254,15 @@ def steer(
         raise reason
     deltas, outcome = min(found, key=lambda each: each[1].kl)
     return Schedule(goal.gamma, deltas, np.clip(tilt.mean, 0.0, 1.0)), outcome
+
+
+def _within(tilt: Tilt, cap: float, kl_cap: float) -> float:
+    """Return the largest bias that both caps allow, in whole steps."""
+    if kl_cap == np.inf:
+        return float(np.floor(cap / STEP) * STEP)
+    biases = np.arange(np.floor(cap / STEP) + 1.0) * STEP
+    costs = np.maximum.accumulate(tilt.kl(biases))  # they rise but for rounding
+    return float(biases[np.searchsorted(costs, kl_cap, side="right") - 1])
 
 
 def _at_least(
@@ -277,7 +287,7 @@ def _at_least(
             raise Infeasible(
                 f"no schedule reaches power {power:g} with n_tokens = {goal.n_tokens} at gamma = "
                 f"{goal.gamma:g}.",
-                hint="allow fewer edits, more tokens or less power.",
+                hint="allow fewer edits, a larger cap, more tokens or less power.",
             )
     # where alpha is next to the power, chance alone may do
     found = optimize.brentq(surplus, low, high, xtol=1e-9) if surplus(low) < 0.0 else low

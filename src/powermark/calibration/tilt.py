@@ -7,6 +7,7 @@ from scipy.interpolate import CubicSpline
 
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
 from powermark.checks import Array
+from powermark.theory.distortion import kl_divergence
 from powermark.theory.green_rate import gamma_prime
 
 BIASES = MAX_DELTA * np.linspace(0.0, 1.0, 56) ** 2  # where a signal model is asked; dense near 0
@@ -63,6 +64,13 @@ class Tilt:
         if self.exact:
             return gamma_prime(self.gamma, deltas)
         return np.clip(CubicSpline(BIASES, self.mean)(deltas), 0.0, 1.0)
+
+    def kl(self, deltas: Array) -> Array:
+        """Return the KL of a step under each bias, on average over steps."""
+        if self.exact:
+            return kl_divergence(self.gamma, deltas)
+        rate = CubicSpline(BIASES, self.mean)
+        return np.maximum(deltas * rate(deltas) - rate.antiderivative()(deltas), 0.0)
 
 
 def _nodes(rates: Array) -> Array:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from powermark.checks import Array, open_unit
-from powermark.detection.evalue import bets, planned_rate
-from powermark.detection.findings import VERDICTS, Evidence, Findings, Verdict
+from powermark.detection.cautions import cautions
+from powermark.detection.evalue import planned_rate
+from powermark.detection.findings import VERDICTS, Evidence, Findings
 from powermark.detection.foresight import ENOUGH_POWER, Foresight
 from powermark.detection.kernels import REPEATED
 from powermark.detection.result import Detection, Kind
@@ -39,10 +40,7 @@ from powermark.watermark.spec import WatermarkSpec, digest_of
 
 __all__ = ["Detection", "Detector", "Kind"]
 
-_FEW_REDS = 2.5  # red tokens that chance may put at the start of a marked text
-_MANY_REPEATS = 0.3  # share of a text
 _LOG_2 = float(np.log(2.0))
-_UNMARKED_START = 3.0  # nats against the mark in the first half before we speak of a prompt
 
 
 class Detector:
@@ -95,7 +93,7 @@ class Detector:
         self.spec, self.detector, self.alpha = spec, detector, float(open_unit("alpha", alpha))
         self.gamma_prime = planned_rate(spec) if gamma_prime is None else float(gamma_prime)
         self._tokenizer, self._normalise = tokenizer, normalise_text
-        self._special_ids = special_ids
+        self.special_ids = special_ids
         self._schedule = spec.schedule
         self._schemes = {name: scheme_of(spec, key) for name, key in named.items()}
         fingerprints = [k.fingerprint for k in named.values() if isinstance(k, SecretKey)]
@@ -136,7 +134,7 @@ class Detector:
         if self._schedule is not None:
             prompts = None  # the first tokens of a steered text are not marked: no state has them
         return {
-            name: score(scheme, texts, prompts=prompts, special_ids=self._special_ids)
+            name: score(scheme, texts, prompts=prompts, special_ids=self.special_ids)
             for name, scheme in self._schemes.items()
         }
 
@@ -172,7 +170,7 @@ class Detector:
         """Return what is found in texts that lie end to end: text i is ids[offsets[i] to [i+1]]."""
         return self._judge(
             {
-                name: score_flat(scheme, ids, offsets, special_ids=self._special_ids)
+                name: score_flat(scheme, ids, offsets, special_ids=self.special_ids)
                 for name, scheme in self._schemes.items()
             }
         )
@@ -231,10 +229,10 @@ class Detector:
         names = self.names
         reports = []
         for i, n in enumerate(found.scored.tolist()):
-            verdict, stop = VERDICTS[found.verdict[i]], int(found.walk.stops[i])
+            stop = int(found.walk.stops[i])
             reports.append(
                 Detection(
-                    verdict=verdict,
+                    verdict=VERDICTS[found.verdict[i]],
                     p=float(np.exp(found.log_p[i])),
                     bits=float(-found.log_p[i] / _LOG_2) + 0.0,
                     alpha=self.alpha,
@@ -257,40 +255,18 @@ class Detector:
                     span_stop=stop or None,
                     key=names[found.key[i]],
                     keys_tried=len(names),
-                    warnings=self._warnings(verdict, found, i),
+                    warnings=cautions(
+                        found,
+                        i,
+                        spec=self.spec,
+                        alpha=self.alpha,
+                        gamma_prime=self.gamma_prime,
+                        foresight=self._foresight,
+                    ),
                     signature=self.signature,
                 )
             )
         return reports
-
-    def _warnings(self, verdict: Verdict, found: Findings, i: int) -> tuple[str, ...]:
-        """Say what a reader of the verdict must know."""
-        n, walk = int(found.scored[i]), found.walk
-        repeated = found.repeated[i] / max(found.tokens[i], 1)
-        notes = []
-        if verdict == "inconclusive":
-            needed = self.tokens_needed
-            length = "" if needed is None or needed <= n else f"; {needed} are needed"
-            notes.append(f"only {n} tokens count, too few to tell{length}.")
-        if repeated > _MANY_REPEATS:
-            notes.append(f"{repeated:.0%} of the tokens repeat earlier ones and do not count.")
-        if self.spec.scheme.endswith("selfhash"):
-            notes.append("selfhash marks only likely tokens; its power is not known.")
-        gained = walk.ends[i] - walk.lowest[i]
-        if self._unmarked_start(walk, i) and gained > -np.log(self.alpha):
-            notes.append(
-                f"the first {walk.lowest_at[i]} counted tokens look unmarked and the rest marked; "
-                f"if the prompt is part of the text, leave it out or give it as the prompt."
-            )
-        return tuple(notes)
-
-    def _unmarked_start(self, walk: Evidence, i: int) -> bool:
-        """Whether the first tokens fit unmarked text much better, by more than a red or two."""
-        if walk.lowest[i] > -_UNMARKED_START:
-            return False
-        up, down = bets(self.spec.gamma, self.gamma_prime)
-        reds = (walk.lowest_at[i] * up - walk.lowest[i]) / (up - down)
-        return bool(reds > _FEW_REDS)
 
 
 def _number(value: float) -> float | None:

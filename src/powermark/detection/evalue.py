@@ -28,9 +28,13 @@ _NEAR_ONE = 1.0 - 1e-6  # a bet that a red token can never come would lose every
 
 
 def planned_rate(spec: WatermarkSpec) -> float:
-    """Return gamma_prime of the spec's plan, or the plug-in's where it has none."""
+    """Return gamma_prime of the spec's plan; without one its schedule's mean, or the plug-in's."""
     if spec.design is not None and isinstance(spec.design.get("gamma_prime"), float):
         return float(spec.design["gamma_prime"])
+    schedule = spec.schedule
+    if schedule is not None:
+        n = schedule.n_tokens
+        return float(schedule.law(n) @ np.arange(n + 1)) / n
     return float(plug_in_rate(spec.gamma, spec.delta))
 
 

@@ -58,6 +58,13 @@ class Foresight:
         test = WindowTest(self._detector, min(n, _LONGEST_WINDOWED), self._gamma)
         return test.power(self._rate, self._level, draws=_DRAWS, rng=rng, schedule=self._schedule)
 
+    def diluted_power(self, n: int, foreign: float) -> float | None:
+        """Power on a steered text of which a share is foreign; None where it is not known."""
+        if self._detector != "count" or self._schedule is None:
+            return None
+        k = int(critical_count(n, self._gamma, self._level))
+        return self._schedule.diluted_power(n, k, foreign)
+
     def _evalue_power(self, n: int, rng: np.random.Generator) -> float:
         """Simulate walks of n tokens, some at a time; a longer text only has more power."""
         up, down = bets(self._gamma, self._rate)

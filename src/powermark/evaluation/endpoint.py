@@ -137,7 +137,15 @@ def verify_answers(
     seed: int = 0,
 ) -> Verification:
     """Compare a server's texts with the promise, and say how many the detector finds."""
-    found = verify(detector.spec, key, promise, answers.marked, answers.unmarked, seed=seed)
+    found = verify(
+        detector.spec,
+        key,
+        promise,
+        answers.marked,
+        answers.unmarked,
+        special_ids=detector.special_ids,
+        seed=seed,
+    )
     notes = list(found.notes)
     for kind, records in (("marked", answers.marked), ("unmarked", answers.unmarked)):
         if records:

@@ -6,7 +6,7 @@ texts, and a text counts as detected or not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,9 +79,12 @@ def green_counts(
     texts: Sequence[ArrayLike],
     n_tokens: int,
     prompts: Sequence[ArrayLike] | None = None,
+    *,
+    special_ids: Collection[int] = (),
 ) -> Array:
     """Green tokens among the first ``n_tokens`` that count; nan for texts with fewer."""
-    return score(scheme, texts, prompts=prompts).first_greens(n_tokens)
+    scores = score(scheme, texts, prompts=prompts, special_ids=special_ids)
+    return scores.first_greens(n_tokens)
 
 
 def detected(counts: Array, critical_count: int, level: float = LEVEL) -> Estimate:
@@ -90,14 +93,19 @@ def detected(counts: Array, critical_count: int, level: float = LEVEL) -> Estima
 
 
 def kl_until(
-    scheme: Scheme, records: Sequence[Mapping[str, Any]], n_tokens: int, level: float = LEVEL
+    scheme: Scheme,
+    records: Sequence[Mapping[str, Any]],
+    n_tokens: int,
+    level: float = LEVEL,
+    *,
+    special_ids: Collection[int] = (),
 ) -> Estimate:
     """KL spent until the n-th token that counts, per token that counts; short texts are left out.
 
     What a steered plan promises: its bias rises towards the end of a block, so that a mean over all
     tokens would mix the next block's beginning in.
     """
-    scores = score(scheme, [record["token_ids"] for record in records])
+    scores = score(scheme, [record["token_ids"] for record in records], special_ids=special_ids)
     places = [scores.positions(i) for i in range(scores.texts)]
     return spent_until(places, [record["kl"] for record in records], n_tokens, level)
 

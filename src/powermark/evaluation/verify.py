@@ -8,9 +8,10 @@ profile's size leaves is allowed for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from powermark.calibration.design import Design, evaluate
@@ -19,7 +20,6 @@ from powermark.calibration.profile import Profile
 from powermark.calibration.signal import PlugIn, SignalModel
 from powermark.calibration.steering import Goal, forward
 from powermark.calibration.tilt import Tilt
-from powermark.checks import Array
 from powermark.detection.scoring import score
 from powermark.evaluation.attacks import replace_block, substitute
 from powermark.evaluation.measure import (
@@ -52,6 +52,7 @@ def verify(
     unmarked: Sequence[Record],
     *,
     profile: Profile | None = None,
+    special_ids: Collection[int] = (),
     seed: int = 0,
     joint_level: float = JOINT_LEVEL,
 ) -> Verification:
@@ -64,6 +65,8 @@ def verify(
         their KL, which is else not checked: a server's texts come without.
     profile
         To say what it foretells beside the promise, where that is not from it.
+    special_ids
+        Ids that never count: the tokenizer's own.
     seed
         Of the edits, where the promise is about edited text.
     joint_level
@@ -78,14 +81,15 @@ def verify(
     )
     level = 1.0 - (1.0 - joint_level) / len(names)
     scheme = scheme_of(spec, key)
-    measured = _measured(scheme, promise, edits, marked, unmarked, level, seed)
+    measured = _measured(scheme, promise, edits, marked, unmarked, level, seed, special_ids)
     if spec.steering is not None or not recorded:
         # where a bias is 0, or was not recorded, only the colours say what is green
-        scores = score(scheme, [record["token_ids"] for record in marked])
+        texts = [record["token_ids"] for record in marked]
+        scores = score(scheme, texts, special_ids=special_ids)
         seen = [scores.colours(i)[:n] for i in range(scores.texts)]
         measured["gamma_prime"] = mean_per_token(seen, level)
         if recorded:
-            measured["kl"] = kl_until(scheme, marked, n, level)
+            measured["kl"] = kl_until(scheme, marked, n, level, special_ids=special_ids)
     told = {
         name: _foretold(spec, promise, edits, signal) for name, signal in _signals(profile).items()
     }
@@ -131,16 +135,22 @@ def _measured(
     unmarked: Sequence[Record],
     level: float,
     seed: int,
+    special_ids: Collection[int],
 ) -> dict[str, Estimate]:
     """Return what the texts show of each quantity."""
     n, k = promise.n_tokens, promise.critical_count
+
+    def found_in(texts: Sequence[ArrayLike]) -> Estimate:
+        """Count as a detector does that is not told the prompt."""
+        return detected(green_counts(scheme, texts, n, special_ids=special_ids), k, level)
+
+    ids = [record["token_ids"] for record in marked]
     found = {
         "gamma_prime": mean_per_token([record.get("green_rate", ()) for record in marked], level),
         "kl": mean_per_token([record.get("kl", ()) for record in marked], level),
-        "power": detected(_counts(scheme, marked, n), k, level),
-        "size": detected(_counts(scheme, unmarked, n), k, level),
+        "power": found_in(ids),
+        "size": found_in([record["token_ids"] for record in unmarked]),
     }
-    ids = [record["token_ids"] for record in marked]
     if edits.edit_rate:
         edited = substitute(ids, edits.edit_rate, seed=seed)
     elif edits.removal:
@@ -149,8 +159,7 @@ def _measured(
         edited = replace_block(ids, foreign, edits.removal, within=n, seed=seed)
     else:
         return found
-    attacked = detected(green_counts(scheme, edited.ids, n), k, level)
-    return {**found, "attacked_power": attacked}
+    return {**found, "attacked_power": found_in(edited.ids)}
 
 
 def _promised(promise: Design, name: str) -> float:
@@ -168,11 +177,6 @@ def _holds(promise: Design, name: str, measured: Estimate, level: float) -> bool
     if name in _TOO_MUCH:
         return bool(measured.value - np.hypot(measured.value - measured.low, reach) <= promised)
     return bool(promised <= measured.value + np.hypot(measured.high - measured.value, reach))
-
-
-def _counts(scheme: Scheme, records: Sequence[Record], n_tokens: int) -> Array:
-    """Count as a detector does that is not told the prompt."""
-    return green_counts(scheme, [record["token_ids"] for record in records], n_tokens)
 
 
 def _edits(promise: Design) -> Edits:

@@ -12,7 +12,8 @@ fewer, because the prompt is shorter, the step is not marked; detection does not
 
 Where the spec has a schedule, the bias of each row follows its own count, from the first token
 after the prompt on. ``generate()`` makes a processor for each call; one that is used by hand takes
-the ids of its first call for the prompt, and those of a call that adds none for a new one.
+the ids of its first call for the prompt, and those of a call in which no row goes on from one of
+the latest call for a new one.
 """
 
 from __future__ import annotations
@@ -91,12 +92,10 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         self._begin()
 
     def _begin(self) -> None:
-        """Forget all texts; the next call's are new, and what is there is their prompt."""
+        """Forget all texts."""
         self._tracker: Tracker | None = None
         if self._schedule is not None:
             self._tracker = Tracker(self._scheme, self._schedule, self._special_ids)
-        self._start: int | None = None
-        self._length = -1  # of the ids in the latest call
 
     def for_one_generation(self, record: KlRecord | None) -> WatermarkProcessor:
         """Return a copy without a history, which writes what it does to ``record``.
@@ -115,22 +114,20 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         """
         if input_ids.ndim == 1:
             input_ids = self._last_ids(input_ids)
-        length = input_ids.shape[1]
-        if length <= self._length:  # no token was added: a new prompt
-            self._begin()
-        self._length = length
-        if self._start is None:
-            self._start = length
         self._spec.check_width(scores.shape[1])
-        h = self._scheme.context_width
+        length, h = input_ids.shape[1], self._scheme.context_width
+        steered: Any = None
+        if self._tracker is not None:  # it must see short prompts too
+            steered = self._tracker.deltas(input_ids.cpu().numpy()) * self._scale
         if length < h:
             if self._record is not None:
                 self._record.add(scores, scores, self._short(input_ids))
             return scores
+        deltas = self._row_deltas(input_ids, scores, steered)
         if isinstance(self._scheme, Pm1) and scores.device.type != _HOST:
-            marked = self._on_device(self._scheme, input_ids, scores)
+            marked = self._on_device(self._scheme, input_ids, scores, deltas)
         else:
-            marked = self._on_host(input_ids, scores)
+            marked = self._on_host(input_ids, scores, deltas)
         if self._record is not None:
             self._record.add(scores, marked, input_ids[:, length - h :])
         return marked
@@ -146,7 +143,7 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         self._pad = None  # nothing is padded there
         return input_ids.to(torch.int64).unsqueeze(-1)
 
-    def _on_host(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+    def _on_host(self, input_ids: Tensor, scores: Tensor, deltas: Any) -> Tensor:
         """Mark through the compiled core; other types than float32 are widened and rounded once."""
         logits, ids = scores.detach(), input_ids.cpu().numpy()
         plain = logits.dtype == torch.float32 and logits.is_cpu
@@ -154,7 +151,6 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
             logits = logits.to("cpu", torch.float32)
         marked = torch.empty_like(logits, memory_format=torch.contiguous_format)
         oldest = ids.shape[1] - self._scheme.context_width
-        deltas = self._row_deltas(input_ids, scores)
         # A pad id inside a text is a token like any other. Only where the oldest id of a context is
         # one does the history decide, so the usual step does not look at it.
         if self._looks_for_padding and (ids[:, oldest] == self._pad).any():
@@ -164,11 +160,10 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         )
         return marked if plain else marked.to(scores.device, scores.dtype)
 
-    def _on_device(self, scheme: Pm1, input_ids: Tensor, scores: Tensor) -> Tensor:
+    def _on_device(self, scheme: Pm1, input_ids: Tensor, scores: Tensor, deltas: Any) -> Tensor:
         """Mark where the logits are, in float32, without waiting for the device."""
         oldest = input_ids.shape[1] - scheme.context_width
-        deltas = torch.as_tensor(self._row_deltas(input_ids, scores), dtype=torch.float32)
-        biases = deltas.to(scores.device).reshape(-1, 1)
+        biases = torch.as_tensor(deltas, dtype=torch.float32).to(scores.device).reshape(-1, 1)
         if self._looks_for_padding:
             short = (input_ids[:, : oldest + 1] == self._pad).all(dim=1, keepdim=True)
             biases = torch.where(short, 0.0, biases)
@@ -177,13 +172,10 @@ class WatermarkProcessor(LogitsProcessor):  # type: ignore[misc]
         marked[:, : scheme.vocab_size] += torch.where(green, biases, 0.0)
         return marked.to(scores.dtype)
 
-    def _row_deltas(self, input_ids: Tensor, scores: Tensor) -> Any:
+    def _row_deltas(self, input_ids: Tensor, scores: Tensor, steered: Any) -> Any:
         """Return the bias: one for all rows, or one each where something chooses."""
-        biases: Any = self._delta
-        if self._tracker is not None:
-            written = input_ids[:, self._start :].cpu().numpy()
-            biases = self._tracker.deltas(written) * self._scale
-        elif self._deltas is not None:
+        biases: Any = self._delta if steered is None else steered
+        if self._deltas is not None:
             biases = np.asarray(self._deltas(input_ids, scores)) * self._scale
         if self._marked is not None:
             biases = np.where(np.asarray(self._marked(input_ids), bool), biases, 0.0)

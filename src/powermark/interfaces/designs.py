@@ -83,13 +83,14 @@ def steering_of(
     *,
     checkpoints: Sequence[int] | None,
     delta_cap: float | None,
+    kl_cap: float | None,
     precision: float | None,
 ) -> dict[str, Any]:
     """Return what a plan is told beside its quantities; what nobody asked for is left out."""
-    if not steer and (checkpoints or delta_cap is not None):
-        raise InvalidInput("--checkpoint and --delta-cap are for --steer.")
-    more = {"checkpoints": checkpoints, "delta_cap": delta_cap, "precision": precision}
-    asked = {name: value for name, value in more.items() if value is not None}
+    if not steer and (checkpoints or delta_cap is not None or kl_cap is not None):
+        raise InvalidInput("--checkpoint, --delta-cap and --kl-cap are for --steer.")
+    more = {"checkpoints": checkpoints, "delta_cap": delta_cap, "kl_cap": kl_cap}
+    asked = {k: v for k, v in (more | {"precision": precision}).items() if v is not None}
     return asked | ({"steer": True} if steer else {})
 
 

@@ -71,7 +71,7 @@ def _reports(lab: Lab, design: Plan, prompts: list[str]) -> dict[str, list[Detec
     written = lab.texts(prompts, sampling, gamma=GAMMA, steering=design.steering, batch=BATCH)
     foreign, marked = ([row["token_ids"] for row in rows] for rows in (plain, written))
     spec = replace(lab.spec(GAMMA, design.delta), steering=design.steering)
-    detector = Detector(spec, lab.key, alpha=ALPHA)
+    detector = Detector(spec, lab.key, tokenizer=lab.model.tokenizer, alpha=ALPHA)
     half, width = N_TOKENS // 2, spec.context_width  # the first tokens do not count
     changed = {
         "cut to half": [ids[: half + width] for ids in marked],

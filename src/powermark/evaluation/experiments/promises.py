@@ -125,9 +125,9 @@ def measured(
     counts: tuple[list[Array], list[Array]] = ([], [])  # marked, unmarked
     places, rates = [], []
     for lab, marked, unmarked in samples:
-        scheme = lab.scheme(design.gamma)
+        scheme, special = lab.scheme(design.gamma), lab.model.tokenizer.all_special_ids
         ids = [record["token_ids"] for record in marked]
-        scores = score(scheme, ids)
+        scores = score(scheme, ids, special_ids=special)
         places += [scores.positions(i) for i in range(scores.texts)]
         rates += [[greens / n] for greens in scores.first_greens(n) if np.isfinite(greens)]
         if design.edit_rate is not None:
@@ -135,7 +135,7 @@ def measured(
         plain = [record["token_ids"] for record in unmarked]
         for found, texts, records in zip(counts, (ids, plain), (marked, unmarked), strict=True):
             prompts = [record["prompt_ids"] for record in records] if told_prompts else None
-            found.append(green_counts(scheme, texts, n, prompts))
+            found.append(green_counts(scheme, texts, n, prompts, special_ids=special))
     spent = [record["kl"] for sample in samples for record in sample.marked]
     kl = mean_per_token(spent) if told_prompts else spent_until(places, spent, n)
     tpr, fpr = (detected(np.concatenate(found), k) for found in counts)

@@ -64,6 +64,10 @@ def plan_command(
         typer.Option(help="With --steer: a shorter length to be found at, too; repeatable."),
     ] = None,
     delta_cap: Annotated[float | None, typer.Option(help="With --steer: the largest bias.")] = None,
+    kl_cap: Annotated[
+        float | None,
+        typer.Option(help="With --steer: the most KL of a step, in nats, on average over texts."),
+    ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Say what every signal model promises.")
     ] = False,
@@ -105,7 +109,13 @@ def plan_command(
         "attacked_power": attacked_power,
         "context_width": context_width,
         "variance_inflation": variance_inflation,
-        **steering_of(steer, checkpoints=checkpoint, delta_cap=delta_cap, precision=precision),
+        **steering_of(
+            steer,
+            checkpoints=checkpoint,
+            delta_cap=delta_cap,
+            kl_cap=kl_cap,
+            precision=precision,
+        ),
     }
     if compare:
         _print_comparison(model_signal, request, as_json)

@@ -144,7 +144,16 @@ def verify_command(
         output=output,
         watch=partial(progress, "writing"),
     )
-    found = verify(mark, secret, promise, marked, unmarked, profile=known, seed=seed)
+    found = verify(
+        mark,
+        secret,
+        promise,
+        marked,
+        unmarked,
+        profile=known,
+        special_ids=language_model.tokenizer.all_special_ids,
+        seed=seed,
+    )
     _show(found, html, result, as_json)
 
 

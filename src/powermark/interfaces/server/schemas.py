@@ -53,6 +53,7 @@ class PlanAsked(SignalAsked):
     steer: bool = False
     checkpoint: list[LENGTH] = Field([], max_length=8)
     delta_cap: float | None = None
+    kl_cap: float | None = None
 
 
 class SpecAsked(PlanAsked):

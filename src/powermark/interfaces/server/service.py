@@ -59,6 +59,7 @@ class Service:
             asked.steer,
             checkpoints=asked.checkpoint,
             delta_cap=asked.delta_cap,
+            kl_cap=asked.kl_cap,
             precision=asked.precision,
         )
         return plan(
