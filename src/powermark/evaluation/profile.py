@@ -227,7 +227,8 @@ def _joined(parts: list[Part], about: dict[str, Any], mark_of: Callable[[int], M
 def _earlier(path: Path, about: dict[str, Any]) -> tuple[list[Part], int]:
     """Return what an interrupted run of the same settings has recorded, and where to go on."""
     found = load_profile(path, unfinished=True)
-    if any(found.about.get(name) != value for name, value in about.items()):
+    other = any(found.about.get(name) != value for name, value in about.items())
+    if other or "next" not in found.about:
         raise FileProblem(
             f"{str(path)!r} is an unfinished profile of other settings and is left alone.",
             hint="repeat the settings that it was begun with, remove it, or choose another name.",
