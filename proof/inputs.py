@@ -143,7 +143,7 @@ def _uses_of_spec(spec: WatermarkSpec, key: SecretKey) -> list[Callable[[], obje
     texts = [{"token_ids": row, "kl": [0.1] * 100, "green_rate": [0.6] * 100} for row in ids]
 
     def kept() -> object:
-        by_hand = {} if spec.design else {"n_tokens": 50, "alpha": 0.05}
+        by_hand: dict[str, Any] = {} if spec.design else {"n_tokens": 50, "alpha": 0.05}
         return verify(spec, key, promise_of(spec, **by_hand), texts, texts)
 
     return [
