@@ -1,4 +1,8 @@
-"""What the fuzz draws, and what takes it: the files of users."""
+"""What the fuzz draws, and what takes it: the files of users.
+
+Half of the specs and profiles that are almost right are given the digest of what they hold, as
+whoever means harm would; what is accepted is used.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
+from powermark import evaluate, plan
 from powermark.calibration.profile import Profile
 from powermark.calibration.profile_file import load_profile, profile_digest, save_profile
+from powermark.calibration.schedule import Schedule
+from powermark.calibration.tilt import BIASES
+from powermark.detection.detection import Detector
 from powermark.errors import PowermarkError
-from powermark.watermark.keys import HASH_PREFIX, PREFIX, load_hash_key, load_key
-from powermark.watermark.spec import WatermarkSpec
+from powermark.evaluation.promise import promise_of
+from powermark.evaluation.verify import verify
+from powermark.evaluation.writing import sampling_for
+from powermark.watermark.keys import HASH_PREFIX, PREFIX, SecretKey, load_hash_key, load_key
+from powermark.watermark.spec import STEERED, WatermarkSpec, digest_of_fields
 from proof.shop import Shop
 
 Said = Callable[[str], object]
@@ -56,6 +67,11 @@ def changed(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+def mostly(near: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Draw what is almost right four times as often as what is not."""
+    return st.sampled_from(range(5)).flatmap(lambda number: near if number else odd)
+
+
 def _spliced(whole: bytes) -> st.SearchStrategy[bytes]:
     """Draw a content with a stretch of it replaced."""
     place = st.integers(0, len(whole))
@@ -67,16 +83,75 @@ def _spliced(whole: bytes) -> st.SearchStrategy[bytes]:
     )
 
 
+def used(said: Said, *uses: Callable[[], object]) -> bool:
+    """Use what was accepted in every way, and say whether one of them came to an end."""
+    good = 0
+    for use in uses:
+        try:
+            said(f"{use()}\n")
+            good += 1
+        except PowermarkError as error:
+            said(f"{error}\n")
+    return good > 0
+
+
 @contextlib.contextmanager
 def _spec(shop: Shop, place: Path) -> Iterator[Target]:
-    whole = shop.spec.read_bytes()
-    objects = changed(json.loads(whole)).map(lambda found: json.dumps(found).encode())
+    whole, key = json.loads(shop.spec.read_bytes()), load_key(shop.key)
+    about = {"model": "m", "vocab_size": 200, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
+    whole["design"] |= {"profile": about, "standard_errors": {"kl": 0.1, "power": 0.1}}
+    n = whole["design"]["n_tokens"]
+    biases, rates = np.full((n, n + 1), 0.5), np.full(BIASES.size, 0.5)
+    schedule = Schedule(whole["gamma"], biases, rates).to_dict()
+    steered = {**whole, "version": STEERED, "steering": schedule}
+    plans = changed(whole["design"])
+    near = st.one_of(
+        changed(whole),
+        changed(steered),
+        plans.map(lambda found: {**whole, "design": found}),
+        plans.map(lambda found: {**steered, "design": found}),
+        changed(about).map(lambda found: _with_profile(whole, found)),
+        changed(schedule).map(lambda found: {**steered, "steering": found}),
+    )
+    objects = st.builds(lambda found, sign: _signed(found) if sign else found, near, st.booleans())
+    content = objects.map(lambda found: json.dumps(found).encode())
 
-    def take(content: bytes, _: Said) -> bool:
+    def take(content: bytes, said: Said) -> bool:
         (place / "spec.json").write_bytes(content)
-        return bool(WatermarkSpec.load(place / "spec.json"))
+        spec = WatermarkSpec.load(place / "spec.json")
+        return used(said, *_uses_of_spec(spec, key))
 
-    yield Target(st.binary() | _spliced(whole) | objects, take)
+    yield Target(mostly(content, st.binary() | _spliced(shop.spec.read_bytes())), take)
+
+
+def _with_profile(spec: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    return {**spec, "design": {**spec["design"], "profile": about}}
+
+
+def _signed(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec's object with the digest of what it holds."""
+    fields = {name: value for name, value in found.items() if name != "digest"}
+    try:
+        return {**fields, "digest": digest_of_fields(fields)}
+    except ValueError:  # no spec holds a nan
+        return found
+
+
+def _uses_of_spec(spec: WatermarkSpec, key: SecretKey) -> list[Callable[[], object]]:
+    about = (spec.design or {}).get("profile")
+    ids = [list(range(first, first + 100)) for first in (0, 20)]
+    texts = [{"token_ids": row, "kl": [0.1] * 100, "green_rate": [0.6] * 100} for row in ids]
+
+    def kept() -> object:
+        by_hand: dict[str, Any] = {} if spec.design else {"n_tokens": 50, "alpha": 0.05}
+        return verify(spec, key, promise_of(spec, **by_hand), texts, texts)
+
+    return [
+        lambda: Detector(spec, key).detect(ids[0]),
+        lambda: Detector(spec, key, detector="evalue").detect(ids[0]),
+        lambda: sampling_for(about, 50, strict=True, temperature=0.8),
+        kept,
+    ]
 
 
 @contextlib.contextmanager
@@ -110,23 +185,49 @@ def _profile(shop: Shop, place: Path) -> Iterator[Target]:
     whole = file.read_bytes()
     with np.load(io.BytesIO(whole)) as found:
         arrays = {name: found[name] for name in found.files}
+    told = changed(json.loads(str(arrays.pop("about"))))
     shapes = st.lists(st.integers(0, 4), max_size=3)
     kinds = st.sampled_from([np.float32, np.int32, np.float64, np.bool_, "U3", np.complex64])
+    other = st.builds(lambda shape, kind: np.zeros(shape, kind), shapes, kinds)
+    values = st.sampled_from([np.nan, np.inf, -0.5, 0.0, 0.3, 1.0, 1e30])
 
-    def repacked(name: str, shape: list[int], kind: Any, about: dict[str, Any]) -> bytes:
-        content = io.BytesIO()
-        told = {"about": np.array(json.dumps(about))}
-        np.savez(content, **{**arrays, **told, name: np.zeros(shape, kind)})
+    def spoilt(name: str, at: int, value: float) -> dict[str, Any]:
+        array = arrays[name].copy()
+        array.flat[at % array.size] = value if array.dtype.kind == "f" else at
+        return {name: array}
+
+    names = st.sampled_from([*arrays])
+    changes = st.one_of(
+        st.just({}),
+        st.builds(lambda name, array: {name: array}, names, other),
+        st.builds(spoilt, names, st.integers(0, 2**31 - 1), values),
+    )
+
+    def repacked(change: dict[str, Any], about: dict[str, Any], sign: bool) -> bytes:
+        content, mine = io.BytesIO(), {**arrays, **change}
+        if sign:
+            with contextlib.suppress(PowermarkError):  # of no profile's shape
+                kept = {k: v for k, v in about.items() if k not in ("format", "version", "digest")}
+                about = {**about, "digest": profile_digest(Profile(**mine, about=kept))}
+        np.savez(content, **mine, about=np.array(json.dumps(about)))
         return content.getvalue()
 
-    about = changed(json.loads(str(arrays["about"])))
-    near = st.builds(repacked, st.sampled_from([*arrays]), shapes, kinds, about)
+    near = st.builds(repacked, changes, told, st.booleans())
 
-    def take(content: bytes, _: Said) -> bool:
+    def take(content: bytes, said: Said) -> bool:
         file.write_bytes(content)
-        return bool(load_profile(file))
+        return used(said, *_uses_of_profile(load_profile(file)))
 
-    yield Target(st.binary() | _spliced(whole) | near, take)
+    yield Target(mostly(near, st.binary() | _spliced(whole)), take)
+
+
+def _uses_of_profile(profile: Profile) -> list[Callable[[], object]]:
+    level: dict[str, Any] = {"n_tokens": 20, "alpha": 0.05, "signal": profile}
+    return [
+        lambda: evaluate(0.5, 2.0, **level),
+        lambda: plan(power=0.5, gamma=0.5, **level),
+        lambda: sampling_for(profile.about, 20, strict=True, temperature=0.7),
+    ]
 
 
 def _small_profile() -> Any:

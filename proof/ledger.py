@@ -1,7 +1,8 @@
 """What the proof has found so far: one JSON file for each piece of it, there whole or not at all.
 
 A proof that was killed goes on where it stopped. A piece that was found with other settings is
-found anew.
+found anew. One that was found at another commit is kept, and says so: hours of work are not thrown
+away for a comma.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,18 +37,20 @@ class Entry:
     settings: dict[str, Any]
     seconds: float
     found: Any
+    commit: str = ""
 
 
 class Ledger:
-    """A folder of entries, one folder for each part of the proof."""
+    """A folder of entries, one folder for each part of the proof, and the commit that adds some."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, commit: str = "") -> None:
+        self._folder, self._commit = folder, commit
 
     def run(self, part: str, pieces: Sequence[Piece], workers: int = 1) -> list[Entry]:
         """Do what is not done yet, keep each piece as it comes, and return all in order.
 
-        What an earlier proof of other pieces left is removed.
+        What an earlier proof of other pieces left is removed. Where a piece fails, those that were
+        begun are still kept before its error is raised.
         """
         names = {piece.name for piece in pieces}
         for path in make_folder(self._folder / part).glob("*.json"):
@@ -56,7 +59,7 @@ class Ledger:
         wanting = [piece for piece in pieces if self._kept(part, piece) is None]
         begun = time.monotonic()
         for done, entry in enumerate(_done(wanting, workers), 1):
-            content = json.dumps(asdict(entry), allow_nan=False)
+            content = json.dumps({**asdict(entry), "commit": self._commit}, allow_nan=False)
             write_file(self._path(part, entry.name), content.encode())
             left = (time.monotonic() - begun) / done * (len(wanting) - done) / 60
             number = len(pieces) - len(wanting) + done
@@ -93,9 +96,20 @@ def _done(pieces: Sequence[Piece], workers: int) -> Iterator[Entry]:
     if workers < 2 or len(pieces) < 2:
         yield from map(_timed, pieces)
         return
+    failed: BaseException | None = None
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(_timed, piece) for piece in pieces]):
-            yield future.result()
+        waiting = {pool.submit(_timed, piece) for piece in pieces}
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                if error := future.exception():
+                    failed = failed or error
+                else:
+                    yield future.result()
+            if failed:
+                waiting = {future for future in waiting if not future.cancel()}
+    if failed:
+        raise failed
 
 
 def _timed(piece: Piece) -> Entry:

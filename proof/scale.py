@@ -20,8 +20,8 @@ class Scale:
     """
 
     gammas: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9)
-    human_gammas: tuple[float, ...] = (0.25, 0.5, 0.9)
-    compat_gammas: tuple[float, ...] = (0.25, 0.5)
+    compat_gammas: tuple[float, ...] = (0.25, 0.5, 0.75)
+    compat_human_gammas: tuple[float, ...] = (0.25, 0.5)
     widths: tuple[int, ...] = (0, 1, 2, 4)
     keys: int = 250
     texts: int = 4_000
@@ -42,8 +42,8 @@ SCALES = {
     "full": Scale(),
     "tiny": Scale(
         gammas=(0.5,),
-        human_gammas=(0.5,),
         compat_gammas=(0.25,),
+        compat_human_gammas=(0.25,),
         widths=(1,),
         keys=4,
         texts=40,

@@ -19,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ SMALL_VOCABULARY = 4_096  # of other tools' schemes, whose cost grows with it
 _VOCABULARY = 49_152  # of the embedded model's tokenizer
 _DELTA = 2.0  # what the e-value bets on; colours do not depend on it
 _SPARE = 40  # tokens beside those that are to count: contexts and repeats
+FEW = 20  # texts under a key, of a cell that says little
 _BETS = np.geomspace(1e-5, 0.9, 40)  # times 1/alpha
 
 
@@ -59,16 +61,16 @@ def pieces(scale: Scale, data: Path) -> Iterator[Piece]:
     """Yield blocks of keys of every cell."""
     cells: list[dict[str, Any]] = []
     for width in scale.widths:
-        for gammas, human in ((scale.gammas, False), (scale.human_gammas, True)):
-            texts = scale.human if human else scale.texts
+        for human, texts in ((False, scale.texts), (True, scale.human)):
             mark = {"scheme": "pm1", "context_width": width, "human": human, "texts": texts}
-            cells += [{**mark, "gamma": gamma} for gamma in gammas]
+            cells += [{**mark, "gamma": gamma} for gamma in scale.gammas]
     for scheme, rule in COMPAT_SCHEMES.items():
-        mark = {"scheme": scheme, "context_width": rule.context_width}
-        for gamma in scale.compat_gammas:
-            cells += [{**mark, "gamma": gamma, "human": False, "texts": scale.compat_texts}]
-        gamma = scale.compat_gammas[0]
-        cells += [{**mark, "gamma": gamma, "human": True, "texts": scale.compat_human}]
+        for human, texts, gammas in (
+            (False, scale.compat_texts, scale.compat_gammas),
+            (True, scale.compat_human, scale.compat_human_gammas),
+        ):
+            mark = {"scheme": scheme, "context_width": rule.context_width}
+            cells += [{**mark, "gamma": gamma, "human": human, "texts": texts} for gamma in gammas]
     for cell in cells:
         for first in range(0, scale.keys, scale.block):
             kind = "human" if cell["human"] else SIMULATED
@@ -100,7 +102,8 @@ def block(
     )
     rows: dict[tuple[str, int, str], dict[str, Any]] = {}
     for number in range(first, first + keys):
-        rng = np.random.default_rng([number, context_width, len(scheme), round(1000 * gamma)])
+        seed = [number, context_width, crc32(scheme.encode()), round(1000 * gamma)]
+        rng = np.random.default_rng(seed)
         secret, value = rng.bytes(32), int(rng.integers(1, HASH_KEY_LIMIT))
         colouring = scheme_of(spec, SecretKey(secret) if scheme == "pm1" else HashKey(value))
         if human:
@@ -238,3 +241,42 @@ def _rows(
             "worst_key": float(shares.max()),
             "log_evidence": log_evidence(shares, alpha),
         }
+
+
+def thin(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return the cells, whatever their gamma, that have few texts under some key, or none."""
+    fewest: dict[tuple[Any, ...], int] = {}
+    for entry in entries:
+        for row in entry.found:
+            mark = (entry.settings["scheme"], entry.settings["context_width"])
+            cell = (row["source"], row["length"], *mark)
+            fewest[cell] = min(fewest.get(cell, FEW), *row["texts"])
+    names = ("source", "length", "scheme", "context_width", "texts")
+    return [
+        dict(zip(names, (*cell, texts), strict=True))
+        for cell, texts in sorted(fewest.items())
+        if texts < FEW
+    ]
+
+
+class Simulated(NamedTuple):
+    """How many cells of random tokens there are, texts in each, and seconds that a text took."""
+
+    cells: int
+    texts: int
+    seconds: float
+
+
+def simulated(entries: Sequence[Entry], *, ours: bool) -> Simulated | None:
+    """Return what simulation under pm1, or under other tools' schemes, took; None without any."""
+    mine = [
+        entry
+        for entry in entries
+        if not entry.settings["human"] and (entry.settings["scheme"] == "pm1") == ours
+    ]
+    names = ("scheme", "context_width", "gamma")
+    cells = len({tuple(entry.settings[name] for name in names) for entry in mine})
+    texts = sum(entry.settings["texts"] * entry.settings["keys"] for entry in mine)
+    if not texts:
+        return None
+    return Simulated(cells, texts // cells, sum(entry.seconds for entry in mine) / texts)

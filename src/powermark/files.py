@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,9 @@ from powermark.errors import FileProblem
 
 CACHE_ENVIRONMENT = "POWERMARK_CACHE"
 KEY_START = b"powermark-"  # how every key file begins, and no file that is written here
+_NEW = ".new"  # how a file ends that is being written
+_UMASK = os.umask(0o077)  # it can only be read by setting it, for all threads: once, and back
+os.umask(_UMASK)
 
 
 def cache_folder() -> Path:
@@ -40,15 +44,6 @@ def write_file(path: str | Path, content: bytes) -> None:
         stream.write(content)
 
 
-def _to_disk(path: str) -> None:
-    """Have what was written outlive a power cut: renamed first, a file could come back empty."""
-    handle = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 @contextmanager
 def new_file(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a temporary name beside ``path`` for writing, and rename it into place at the end.
@@ -61,14 +56,15 @@ def new_file(path: str | Path) -> Iterator[IO[bytes]]:
             f"{str(path)!r} is not a file that may be overwritten.", hint="choose another name."
         )
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(_NEW, f".{path.name}.", path.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
+                with suppress(OSError):  # some file systems have no locks
+                    lock(handle)
                 yield stream
-            _to_disk(temporary)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)
+                stream.flush()
+                os.fsync(handle)  # renamed first, a file could come back empty after a power cut
+                Path(temporary).chmod(0o666 & ~_UMASK)
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -80,6 +76,14 @@ def new_file(path: str | Path) -> Iterator[IO[bytes]]:
             f"cannot write {str(path)!r}: {error.strerror}.",
             hint="choose a folder that exists, has room and that you may write to.",
         ) from None
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed processes left of a file; what one is writing now is locked, and stays."""
+    for left in path.parent.glob(f".{escape(path.name)}.*{_NEW}"):
+        with suppress(OSError), left.open("rb") as stream:
+            lock(stream.fileno())
+            left.unlink()
 
 
 def lock(file: int) -> None:

@@ -11,7 +11,13 @@ import torch
 
 from powermark.calibration.profile_file import load_profile
 from powermark.errors import FileProblem, Infeasible
-from powermark.evaluation.profile import Recorder, _Dealt, _reference, record_profile
+from powermark.evaluation.profile import (
+    Recorder,
+    _Dealt,
+    _reference,
+    keep_profile,
+    record_profile,
+)
 from powermark.evaluation.writing import Sampling, batch_seed
 from powermark.models import LanguageModel
 from tests.interfaces.test_cli import Run, run
@@ -46,7 +52,7 @@ def test_what_is_recorded_is_what_was_sampled_from(writer: LanguageModel) -> Non
 def test_an_interrupted_profile_is_gone_on_with(writer: LanguageModel, tmp_path: Path) -> None:
     """Killed after each number of steps: the same profile in the end, and no part is left."""
     prompts, sampling = ["w2 w3"] * 7, Sampling(n_tokens=3)
-    part = tmp_path / "p.npz.part"
+    file, part = tmp_path / "p.npz", tmp_path / "p.npz.part"
     whole = record_profile(writer, prompts, sampling, batch=3)
     for stop in (2, 5, 8):
         steps = iter(range(stop))
@@ -62,9 +68,22 @@ def test_an_interrupted_profile_is_gone_on_with(writer: LanguageModel, tmp_path:
                 load_profile(part)
             with pytest.raises(FileProblem, match="unfinished profile of other settings"):
                 record_profile(writer, prompts, sampling, batch=3, seed=1, so_far=part)
-        again = record_profile(writer, prompts, sampling, batch=3, so_far=part)
+        (tmp_path / ".p.npz.part.0123abcd.new").write_text("killed while writing")
+        record_profile(writer, prompts, sampling, batch=3, so_far=part)
+        again = record_profile(writer, prompts, sampling, batch=3, so_far=part)  # not kept in time
         assert again.about == whole.about
-        assert not part.exists()
+        keep_profile(again, file, part)
+        assert [path.name for path in tmp_path.iterdir()] == ["p.npz"]
+
+
+def test_a_profile_that_cannot_be_written_is_not_lost(
+    writer: LanguageModel, tmp_path: Path
+) -> None:
+    prompts, part = ["w2 w3"] * 2, tmp_path / "p.npz.part"
+    found = record_profile(writer, prompts, Sampling(n_tokens=3), so_far=part)
+    with pytest.raises(FileProblem, match="cannot write"):
+        keep_profile(found, tmp_path / "nowhere" / "p.npz", part)
+    assert part.exists()
 
 
 def test_nothing_written(writer: LanguageModel, model: LanguageModel) -> None:

@@ -1,12 +1,16 @@
 """The page is made from the ledger, says what is broken, and names what was not run."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from proof.__main__ import main
+from proof.about import about, commit_here
 from proof.ledger import Ledger, Piece
 from proof.page import PARTS, write_page
+from proof.scale import SCALES
+from proof.size import DATASETS
 
 
 def keep(ledger: Ledger, part: str, name: str, found: object, **settings: object) -> None:
@@ -15,13 +19,22 @@ def keep(ledger: Ledger, part: str, name: str, found: object, **settings: object
 
 def sizes(rejected: int) -> list[dict[str, object]]:
     row = {"source": "c4", "length": 200, "detector": "count", "texts": [100] * 60}
-    return [{**row, "rejected": [[rejected, 1, 0, 0]] * 60}]
+    short = {**row, "length": 400, "texts": [*[3] * 59, 0], "rejected": [[0, 0, 0, 0]] * 60}
+    return [{**row, "rejected": [[rejected, 1, 0, 0]] * 60}, short]
+
+
+def random_tokens(scheme: str) -> Piece:
+    row = {"source": "simulated", "length": 50, "detector": "count", "texts": [40] * 60}
+    found = [{**row, "rejected": [[2, 0, 0, 0]] * 60}]
+    mark = {"scheme": scheme, "context_width": 1, "gamma": 0.25, "human": False}
+    return Piece(f"{scheme}-simulated", lambda **_: found, {**mark, "texts": 40, "keys": 60})
 
 
 def filled(folder: Path, *, rejected: int = 5, lost: int = 0) -> Ledger:
-    ledger = Ledger(folder)
-    mark = {"scheme": "pm1", "context_width": 4, "gamma": 0.5}
-    keep(ledger, "size", "a", sizes(rejected), **mark)
+    ledger = Ledger(folder, "abc1234")
+    mark = {"scheme": "pm1", "context_width": 4, "gamma": 0.5, "human": True}
+    human = Piece("a", lambda **_: sizes(rejected), mark)
+    ledger.run("size", [human, random_tokens("pm1"), random_tokens("hf-lefthash")])
     measured = {"value": 0.95, "low": 0.9, "high": 0.99, "texts": 200}
     unknown = {"value": None, "low": None, "high": None, "texts": 0}
     checks = [
@@ -46,10 +59,25 @@ def test_a_whole_proof(tmp_path: Path) -> None:
     assert "not run" not in page
     assert "powermark: a \\| b" in page
     assert "0 hits" in page
-    names = {path.name for path in (tmp_path / "proof").iterdir()}
-    assert names == {"size.csv", "sizes.svg", "keys.svg", "promise.csv", "promises.svg"}
+    assert {path.name for path in (tmp_path / "proof").iterdir()} == {"size.csv", "promise.csv"}
+    pictures = {f"proof-{name}.svg" for name in ("sizes", "keys", "promises")}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == pictures
+    assert all(f"](figures/{name})" in page for name in pictures)  # as the gallery looks for them
     rows = (tmp_path / "proof" / "size.csv").read_text().splitlines()
-    assert len(rows) == 5
+    assert len(rows) == 13
+    assert "| c4 | 400 | pm1 | 4 | none: not compared |" in page
+    assert "2,400 simulated texts a cell where pm1 has 2,400" in page
+    assert "- found: 8 pieces at abc1234\n" in page
+
+
+def test_pieces_of_several_commits_are_told_apart(tmp_path: Path) -> None:
+    filled(tmp_path / "ledger")
+    later = Ledger(tmp_path / "ledger", "def5678")
+    found = {"trials": 1, "lost": 0, "tracebacks": 0, "said": "the same"}
+    keep(later, "concurrency", "key", found)
+    write_page(later, tmp_path, {})
+    page = (tmp_path / "proof.md").read_text()
+    assert "- found: 7 pieces at abc1234, 1 pieces at def5678\n" in page
 
 
 def test_what_is_broken_is_said(tmp_path: Path) -> None:
@@ -64,11 +92,48 @@ def test_what_is_broken_is_said(tmp_path: Path) -> None:
 def test_parts_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = ["--work", str(tmp_path / "work"), "--docs", str(tmp_path / "docs")]
     options = [*places, "--scale", "tiny", "--workers", "1"]
-    (tmp_path / "docs").mkdir()
     assert main(["secrets", *options]) == 0
     assert "secrets is done" in capsys.readouterr().err
-    assert (tmp_path / "docs" / "proof.md").read_text().count("not run") == 5
+    page = (tmp_path / "docs" / "proof.md").read_text()
+    assert page.count("not run") == 5
+    assert "`python -m proof secrets --work work --docs docs --scale tiny --workers 1`" in page
+    assert (tmp_path / "work" / f"shop-{SCALES['tiny'].documents}").is_dir()
     with pytest.raises(SystemExit):
         main(["sizes"])
-    assert main(["promise", *options, "--model", str(tmp_path), "--data", str(tmp_path)]) == 2
+
+
+def test_what_is_missing_is_said_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--work", str(tmp_path / "work"), "--scale", "tiny", "--data", str(tmp_path)]
+    (tmp_path / "c4.jsonl").touch()
+    assert main(options) == 2
+    assert "proof: no lfqa.jsonl, wikipedia.jsonl in" in capsys.readouterr().err
+    assert not (tmp_path / "work").exists()
+    for name in DATASETS:
+        (tmp_path / f"{name}.jsonl").touch()
+    assert main(["promise", *options, "--model", str(tmp_path)]) == 2
     assert "cannot load the model" in capsys.readouterr().err
+
+
+def test_a_small_proof_leaves_the_page_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("proof.canary.prove", lambda *_: [])
+    monkeypatch.setattr("proof.__main__.open_shop", lambda *_: None)
+    assert main(["secrets", "--work", "work", "--scale", "tiny"]) == 0
+    assert (tmp_path / "work" / "proof.md").exists()
+    assert not (tmp_path / "docs").exists()
+    assert main(["secrets", "--work", "work"]) == 0
+    assert (tmp_path / "docs" / "proof.md").exists()
+
+
+def test_where_a_proof_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.fullmatch(r"unknown|[0-9a-f]{7,}\+?", commit_here())
+    told = about(["size", "--data", "/somewhere/data"], "full", "abc1234")
+    assert "commit abc1234" in told["version"]
+    assert told["command"] == "`python -m proof size --data data`"
+    assert about([], "full", "")["command"] == "`python -m proof`"
+    monkeypatch.setenv("PATH", "")
+    assert commit_here() == "unknown"

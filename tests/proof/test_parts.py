@@ -71,6 +71,17 @@ def test_fuzz_tells_a_traceback(folder: str, monkeypatch: pytest.MonkeyPatch) ->
     assert "KeyError" in found["broken"][0]["said"]
 
 
+@pytest.mark.parametrize(
+    ("target", "use"), [("spec", "proof.inputs.verify"), ("profile", "proof.inputs.plan")]
+)
+def test_what_is_accepted_is_used(
+    folder: str, monkeypatch: pytest.MonkeyPatch, target: str, use: str
+) -> None:
+    monkeypatch.setattr(use, lambda *_, **__: os.environ["NO_SUCH_KEY"])
+    found = fuzz.block(folder=folder, target=target, seed=0, inputs=100)
+    assert 0 < found["tracebacks"] < found["tried"]
+
+
 @pytest.mark.parametrize("what", ["key", "table"])
 def test_pairs(folder: str, what: str) -> None:
     found = concurrency.pair(folder=folder, what=what, rounds=1)

@@ -11,12 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
+from powermark.calibration.fields import PROFILE, check_fields
 from powermark.calibration.profile import Profile
-from powermark.errors import FileProblem
+from powermark.checks import in_interval
+from powermark.errors import FileProblem, InvalidInput
 from powermark.files import write_file
 
 FORMAT, VERSION = "powermark-profile", 1
-_ARRAYS = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
+_SHARES, _NUMBERS = ("head", "tail_mass", "tail_square", "strength"), ("text", "ids")
+_ARRAYS = ("head", "tail_mass", "tail_square", "text", "ids", "strength")  # as the digest has them
+_ROUNDING = 1e-3  # by which the probabilities of a step may seem to be above 1
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
@@ -50,15 +54,34 @@ def load_profile(path: str | Path, *, unfinished: bool = False) -> Profile:
             f"{str(path)!r} has version {version}; this powermark reads up to {VERSION}.",
             hint="install a newer powermark.",
         )
-    profile = Profile(**arrays, about=about)
-    if about.get("digest") != profile_digest(profile):
-        raise FileProblem(f"{str(path)!r} was changed after it was written.", hint=hint)
+    try:
+        profile = Profile(**arrays, about=about)
+        if about.get("digest") != profile_digest(profile):
+            raise FileProblem(f"{str(path)!r} was changed after it was written.", hint=hint)
+        _check(profile)
+    except InvalidInput as error:
+        raise FileProblem(f"in {str(path)!r}, {error}", hint=hint) from None
     if "next" in about and not unfinished:
         raise FileProblem(
             f"{str(path)!r} is an unfinished profile.",
             hint="run the command that began it once more; it goes on where it stopped.",
         )
     return profile
+
+
+def _check(profile: Profile) -> None:
+    """Refuse a sample that is none of probabilities, or of which something odd is said."""
+    check_fields(profile.about, PROFILE)
+    for kind, names in (("f", _SHARES), ("i", _NUMBERS)):
+        for name in names:
+            found = getattr(profile, name).dtype
+            if found.kind != kind or found.itemsize not in (4, 8):
+                raise InvalidInput(f"{name} must not be of the kind {found}.")
+    for name in _SHARES:
+        in_interval(name, getattr(profile, name), 0.0, 1.0 + _ROUNDING, closed="both")
+    whole = profile.head.sum(axis=1, dtype=np.float64) + profile.tail_mass
+    if whole.max() > 1.0 + _ROUNDING:
+        raise InvalidInput(f"the probabilities of a step add up to {whole.max():.4g}.")
 
 
 def profile_digest(profile: Profile) -> str:

@@ -18,6 +18,7 @@ from powermark.calibration.profile_file import load_profile, profile_digest, sav
 from powermark.checks import Array, count
 from powermark.errors import FileProblem, Infeasible
 from powermark.evaluation.writing import Sampling, batch_seed, digest_of_prompts
+from powermark.files import sweep
 from powermark.models import LanguageModel
 from powermark.version import __version__
 from powermark.watermark.keys import SecretKey
@@ -92,8 +93,8 @@ def record_profile(
     sampling
         As it will be used.
     so_far
-        File for what is done, batch by batch; a run that finds one of its own goes on there. It
-        is removed at the end.
+        File for what is done, batch by batch; a run that finds one of its own goes on there.
+        :func:`keep_profile` removes it.
     """
     count("batch", batch)
     about = {
@@ -153,17 +154,24 @@ def gather(
         Gamma and delta that a text was written under, by its number.
     """
     parts, done = list[Part](), 0
-    if so_far is not None and so_far.exists():
-        parts, done = _earlier(so_far, about)
+    if so_far is not None:
+        sweep(so_far)
+        if so_far.exists():
+            parts, done = _earlier(so_far, about)
     for first in range(done, len(prompts), batch):
         parts += (part for part in write(first, prompts[first : first + batch]) if part[-1].size)
         if so_far is not None and parts:
             save_profile(_joined(parts, {**about, "next": first + batch}, mark_of), so_far)
     if not parts:
         raise Infeasible("the model wrote nothing after these prompts.")
-    if so_far is not None:
-        so_far.unlink(missing_ok=True)
     return _joined(parts, about, mark_of)
+
+
+def keep_profile(profile: Profile, path: Path, so_far: Path) -> None:
+    """Write a finished profile, and only then remove what was kept on the way to it."""
+    sweep(path)
+    save_profile(profile, path)
+    so_far.unlink(missing_ok=True)
 
 
 class _Dealt:
@@ -219,7 +227,8 @@ def _joined(parts: list[Part], about: dict[str, Any], mark_of: Callable[[int], M
 def _earlier(path: Path, about: dict[str, Any]) -> tuple[list[Part], int]:
     """Return what an interrupted run of the same settings has recorded, and where to go on."""
     found = load_profile(path, unfinished=True)
-    if any(found.about.get(name) != value for name, value in about.items()):
+    other = any(found.about.get(name) != value for name, value in about.items())
+    if other or "next" not in found.about:
         raise FileProblem(
             f"{str(path)!r} is an unfinished profile of other settings and is left alone.",
             hint="repeat the settings that it was begun with, remove it, or choose another name.",

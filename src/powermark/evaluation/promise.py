@@ -25,6 +25,18 @@ def promise_of(
 
     ``n_tokens`` and ``alpha`` are for marks chosen by hand.
     """
+    promise, schedule = _promise(spec, n_tokens, alpha, profile), spec.schedule
+    if schedule is not None and schedule.n_tokens != promise.n_tokens:
+        raise InvalidInput(
+            f"the spec is steered for {schedule.n_tokens} tokens; the promise is for "
+            f"{promise.n_tokens}."
+        )
+    return promise
+
+
+def _promise(
+    spec: WatermarkSpec, n_tokens: int | None, alpha: float | None, profile: Profile | None
+) -> Design:
     if spec.design is not None:
         if n_tokens is not None or alpha is not None:
             raise InvalidInput("the spec has a plan, with its own n_tokens and alpha.")

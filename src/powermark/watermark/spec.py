@@ -15,6 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+from powermark.calibration.fields import DESIGN, check_fields
 from powermark.calibration.plan import Plan
 from powermark.calibration.schedule import Schedule
 from powermark.checks import count, in_interval, logit_bias, open_unit
@@ -96,6 +97,7 @@ class WatermarkSpec:
         }
         if self.steering is not None:
             Schedule.from_dict(self.steering, checked["gamma"])  # says what is wrong
+        check_fields(self.design or {}, DESIGN, "design.")
         for name, value in checked.items():  # 2 and 2.0 are the same delta, and the same digest
             object.__setattr__(self, name, value)
 
@@ -118,8 +120,7 @@ class WatermarkSpec:
     @property
     def digest(self) -> str:
         """32 hexadecimal digits over every field: equal specs, and only they, have equal ones."""
-        content = json.dumps(self._fields(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return blake2b(content.encode(), digest_size=16, person=b"powermark-spec").hexdigest()
+        return digest_of_fields(self._fields())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that :meth:`save` writes."""
@@ -246,6 +247,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "steering": (dict,),
     "digest": (str,),
 }
+
+
+def digest_of_fields(fields: Mapping[str, Any]) -> str:
+    """Return 32 hexadecimal digits over the fields of a spec, all but its digest."""
+    content = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return blake2b(content.encode(), digest_size=16, person=b"powermark-spec").hexdigest()
 
 
 def tokenizer_digest(vocabulary: Mapping[str, int], encode: Callable[[str], Sequence[int]]) -> str:

@@ -14,10 +14,10 @@ import numpy as np
 
 from powermark.calibration.edits import CONTEXT_WIDTH
 from powermark.calibration.profile import Profile
-from powermark.calibration.profile_file import load_profile, save_profile
+from powermark.calibration.profile_file import load_profile
 from powermark.checks import Array
 from powermark.errors import InvalidInput
-from powermark.evaluation.profile import record_profile
+from powermark.evaluation.profile import keep_profile, record_profile
 from powermark.evaluation.prompts import MOST, read_prompts
 from powermark.evaluation.records import Records
 from powermark.evaluation.sources import PAPER, passages
@@ -103,16 +103,17 @@ class Lab:
         path = self.path(line, "npz")
         if not path.exists():
             self.say(line)
+            so_far = path.with_suffix(".part")
             found = record_profile(
                 self.model,
                 prompts,
                 sampling,
                 seed=self.seed,
                 batch=self.batch,
-                so_far=path.with_suffix(".part"),
+                so_far=so_far,
                 on_step=self.on_step,
             )
-            save_profile(found, path)
+            keep_profile(found, path, so_far)
         return load_profile(path)
 
     def spec(self, gamma: float, delta: float) -> WatermarkSpec:

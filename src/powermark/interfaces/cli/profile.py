@@ -60,7 +60,7 @@ def profile_command(
     then marked if --spec names marks of the server; without it they are as the server sends them,
     which must be unmarked.
     """
-    from powermark.evaluation.profile import record_profile
+    from powermark.evaluation.profile import keep_profile, record_profile
     from powermark.evaluation.prompts import prompts_for
     from powermark.evaluation.writing import Sampling
     from powermark.models import load_model, load_tokenizer
@@ -90,6 +90,7 @@ def profile_command(
                 so_far=so_far,
                 on_text=advance,
             )
+        keep_profile(found, output, so_far)
         _show(found, output, as_json)
         return
     if served_model is not None or spec:
@@ -105,14 +106,12 @@ def profile_command(
             so_far=so_far,
             on_step=advance,
         )
+    keep_profile(found, output, so_far)
     _show(found, output, as_json)
 
 
 def _show(found: Profile, output: Path, as_json: bool) -> None:
-    """Write a profile and say what it foretells."""
-    from powermark.calibration.profile_file import save_profile
-
-    save_profile(found, output)
+    """Say what a profile foretells."""
     if as_json:
         print(json.dumps(found.about, indent=2))
         return
