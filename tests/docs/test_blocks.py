@@ -31,3 +31,7 @@ def test_a_page_that_is_wrong_is_found_out(tmp_path: Path) -> None:
     found = blocks.run_page(varying.format("watermarked\np 1"), tmp_path)
     assert blocks.differences(varying.format("watermarked\np 2"), found) == []
     assert blocks.differences(varying.format("inconclusive"), found) != []
+    told = "```console\n$ echo spec: s.json (digest {})\n```\n"
+    found = told.format("0" * 32), told.format("1" * 32), told.format("2")
+    assert blocks.differences(found[0], found[1]) == []
+    assert blocks.differences(found[0], found[2]) != []

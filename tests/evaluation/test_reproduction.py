@@ -9,6 +9,7 @@ from powermark.calibration.authors import published_pair
 from powermark.calibration.signal import PlugIn
 from powermark.errors import InvalidInput
 from powermark.evaluation.experiments.lab import Lab
+from powermark.evaluation.figures.green_rate import predicted
 from powermark.evaluation.figures.inflation import inflations
 from powermark.evaluation.figures.pareto import STYLES, draw_gamma_zero, draw_pareto, points
 from powermark.evaluation.figures.qq import draw_quantiles, quantiles
@@ -121,6 +122,13 @@ def test_overdispersion_with_its_interval() -> None:
     assert rows[0]["low"] < rows[0]["c_hat"] < rows[0]["high"]
     assert rows[0]["c_hat"] == pytest.approx(3.0, abs=0.5)
     assert np.isnan(rows[1]["c_hat"])
+
+
+def test_cells_without_enough_text_are_in_no_fit() -> None:
+    cell = Cell(corpus="c4", method="grid", texts=3, gamma=0.5, delta=1.0)
+    rows = [summarise(cell, records(0.7, 5)), summarise(cell, records(0.7, 3, tokens=20))]
+    (kept,) = predicted(rows, PlugIn())
+    assert kept["kl_step"] == pytest.approx(0.1)
 
 
 def cells_of_a_study(tpr: float, kls: dict[str, float]) -> list[dict[str, Any]]:
