@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from powermark.files import make_folder
-from proof.disk import last_words, outcome, profile_of, scan_of
+from proof.disk import last_words, outcome, profile_of, readable, scan_of
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import Scale
 from proof.shop import Shop
@@ -49,7 +50,7 @@ def pair(*, folder: str, what: str, rounds: int) -> dict[str, Any]:
     for number in range(rounds):
         place = make_folder(home / str(number))
         codes, said = _both(shop, place, _command(shop, what, place))
-        lost += not _good(what, place, codes, said)
+        lost += not readable(partial(_good, what, place, codes, said))
     heard = shop.heard(home)
     return outcome(rounds, lost, heard, last_words(heard, "the same result"))
 

@@ -12,13 +12,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from powermark.calibration.profile_file import load_profile
-from powermark.errors import PowermarkError
 from proof import damage, disk, servers
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import Scale
@@ -103,7 +103,7 @@ def _killed(
     _until_at_work(child, alone, before)
     start = time.monotonic()
     child.wait()
-    took, wanted = time.monotonic() - start, _result_of(result, alone)
+    took, wanted = time.monotonic() - start, disk.readable(partial(result, alone))
     for number in range(kills):
         before, child = _state(killed), shop.begin(command(killed), log)
         _until_at_work(child, killed, before)
@@ -113,10 +113,10 @@ def _killed(
             child.send_signal(signal.SIGKILL)
             child.wait()
         else:
-            lost += _result_of(result, killed) != wanted
+            lost += disk.readable(partial(result, killed)) != wanted
             killed = shop.place(f"{place.name}/killed-{number}")
     code, _ = shop.run(command(killed), log)
-    lost += code != 0 or wanted is None or _result_of(result, killed) != wanted
+    lost += code != 0 or wanted is None or disk.readable(partial(result, killed)) != wanted
     said = f"{at_work} of {kills} kills met it at work"
     return disk.outcome(kills, lost, shop.heard(place), said)
 
@@ -134,14 +134,6 @@ def _state(place: Path) -> State:
         with suppress(FileNotFoundError):  # renamed since
             state[path] = path.stat().st_mtime_ns
     return state
-
-
-def _result_of(result: Callable[[Path], Any], place: Path) -> Any:
-    """Return a result; None where there is none that can be read."""
-    try:
-        return result(place)
-    except (PowermarkError, OSError):
-        return None
 
 
 def _contents(place: Path) -> dict[str, bytes]:
