@@ -20,9 +20,11 @@ UNLOCKS = {
     "server": "powermark.interfaces.server.app uvicorn",
     "corpus": "powermark.corpus.scan powermark.corpus.readers",
     "ray": "powermark.corpus.ray ray.data",
+    "experiments": "matplotlib torch rouge_score",
     "docs": "mkdocs mkdocstrings latex2mathml.converter",
-    "browser": "playwright",
     "release": "build hatchling pip_audit cyclonedx_py",
+    "all": "matplotlib torch bert_score uvicorn pyarrow ray.data",
+    "dev": "cogapp hypothesis playwright pytest",
 }
 
 

@@ -1,17 +1,26 @@
 """(f) Secrets: the canary key, in all its forms, in everything that the other parts left behind.
 
-Every file of the work folder is searched, compressed ones opened; only the key's own file, and
-copies of it by its name, may hold it. The search is itself proved: each form, planted in a file,
-must be found.
+Every file of the work folder is searched, compressed ones opened, and texts that a report or JSON
+shows token by token put together; only the key's own file, and copies of it by its name, may hold
+it. The search is itself proved: each form, planted in each kind of file, must be found.
 """
 
 from __future__ import annotations
 
 import base64
+import html
+import io
+import json
+import re
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from powermark.watermark.keys import SecretKey
 from proof.ledger import Entry, Ledger, Piece
@@ -30,16 +39,34 @@ def prove(ledger: Ledger, work: Path, folder: Path) -> list[Entry]:
 def search(*, work: str, folder: str, files: int) -> dict[str, Any]:
     """Search everything below a folder."""
     del files  # a setting, so that a work folder that has grown is searched anew
-    own, wanted = Shop(Path(folder)).key.name, forms(CANARY)
-    searched, size, hits = 0, 0, []
-    for path in sorted(Path(work).rglob("*")):
+    found = look(Path(work), Shop(Path(folder)).key.name)
+    there, seen = planted()
+    return {"files": found.files, "bytes": found.size, "forms": len(forms(CANARY)),
+            "hits": len(found.hits), "where": found.hits[:10], "planted": there,
+            "found": seen}  # fmt: skip
+
+
+class Looked(NamedTuple):
+    """How much was searched, and where the canary was."""
+
+    files: int
+    size: int
+    hits: list[str]
+
+
+def look(work: Path, own: str) -> Looked:
+    """Look for the canary in all files that have not the name of its own."""
+    files, size, hits, wanted = 0, 0, [], forms(CANARY)
+    for path in sorted(work.rglob("*")):
         if path.is_file() and path.name != own:
-            for content in contents(path):
-                size += len(content)
-                hits += [f"{path.name}: {n}" for n, form in wanted.items() if form in content]
-            searched += 1
-    return {"files": searched, "bytes": size, "forms": len(wanted), "hits": len(hits),
-            "where": hits[:10], "planted": len(wanted), "found": planted()}  # fmt: skip
+            inside = contents(path)
+            files, size = files + 1, size + sum(map(len, inside))
+            hits += [
+                f"{path.name}: {name}"
+                for name, form in wanted.items()
+                if any(form in content for content in inside)
+            ]
+    return Looked(files, size, hits)
 
 
 def forms(key: bytes) -> dict[str, bytes]:
@@ -49,6 +76,8 @@ def forms(key: bytes) -> dict[str, bytes]:
     found = {
         "a list of numbers": ", ".join(map(str, key[:_PART])).encode(),
         "a list without blanks": ",".join(map(str, key[:_PART])).encode(),
+        "numbers of four bytes": np.frombuffer(key[:_PART], np.uint8).astype("<i4").tobytes(),
+        "numbers of eight bytes": np.frombuffer(key[:_PART], np.uint8).astype("<i8").tobytes(),
         "a Python literal": repr(key[:_PART])[2:-1].encode(),
         "a number, big end first": str(int.from_bytes(key, "big")).encode(),
         "a number, little end first": str(int.from_bytes(key, "little")).encode(),
@@ -73,30 +102,71 @@ def forms(key: bytes) -> dict[str, bytes]:
 
 
 def contents(path: Path) -> list[bytes]:
-    """Return what a file holds, and what is packed in it."""
+    """Return what a file holds, what is packed in it, and the texts that it shows in pieces."""
     content = path.read_bytes()
     found = [content]
-    if content.startswith(b"PK"):
-        try:
+    try:
+        if content.startswith(b"PK"):
             with zipfile.ZipFile(path) as archive:
                 found += [archive.read(name) for name in archive.namelist()]
-        except Exception:  # damaged on purpose, by the other parts
-            return found
-    if content.startswith(b"PAR1"):
-        import pyarrow.parquet as pq
-
-        try:
-            found.append(str(pq.read_table(path).to_pylist()).encode())
-        except Exception:
-            return found
+        elif content.startswith(b"PAR1"):
+            table = pq.read_table(path)
+            chunks = [chunk for column in table.columns for chunk in column.chunks]
+            found += [
+                buffer.to_pybytes() for chunk in chunks for buffer in chunk.buffers() if buffer
+            ]
+            found.append(str(table.to_pylist()).encode())
+    except Exception:  # damaged on purpose, by the other parts
+        return found
+    if b"<span" in content:
+        text = re.sub(r"<[^>]*>", "", content.decode(errors="replace"))
+        found.append(html.unescape(text).encode())
+    if b'"text": "' in content:
+        pieces = re.findall(r'"text": ("(?:[^"\\]|\\.)*")', content.decode(errors="replace"))
+        found.append("".join(map(json.loads, pieces)).encode(errors="replace"))
     return found
 
 
-def planted() -> int:
-    """Return how many forms are found when they are there."""
+def _in_html(form: str) -> bytes:
+    pieces = (html.escape(form[at : at + 2]) for at in range(0, len(form), 2))
+    return "".join(f'<span title="red">{piece}</span>' for piece in pieces).encode()
+
+
+def _in_json(form: str) -> bytes:
+    pieces = [{"text": form[at : at + 2], "state": "red"} for at in range(0, len(form), 2)]
+    return json.dumps(pieces).encode()
+
+
+def _in_npz(form: bytes) -> bytes:
+    content = io.BytesIO()
+    np.savez_compressed(content, kept=np.frombuffer(form, np.uint8))
+    return content.getvalue()
+
+
+def _in_parquet(form: bytes) -> bytes:
+    content = io.BytesIO()
+    pq.write_table(pa.table({"kept": [b"before", form]}), content, compression="zstd")
+    return content.getvalue()
+
+
+_CARRIERS: dict[str, Callable[[bytes], bytes]] = {
+    "log": lambda form: b"before " + form + b" after",
+    "npz": _in_npz,
+    "parquet": _in_parquet,
+}
+_TEXTS: dict[str, Callable[[str], bytes]] = {"html": _in_html, "json": _in_json}
+
+
+def planted() -> tuple[int, int]:
+    """Plant every form in every kind of file that can hold it; return how many, how many found."""
+    wanted = []
     with tempfile.TemporaryDirectory() as name:
-        file, seen = Path(name, "planted"), 0
-        for form in forms(CANARY).values():
-            file.write_bytes(b"before " + form + b" after")
-            seen += form in contents(file)[0]
-    return seen
+        for number, (title, form) in enumerate(forms(CANARY).items()):
+            made = {kind: carry(form) for kind, carry in _CARRIERS.items()}
+            if form.isascii() and form.decode().isprintable():
+                made |= {kind: carry(form.decode()) for kind, carry in _TEXTS.items()}
+            for kind, content in made.items():
+                Path(name, f"{number}.{kind}").write_bytes(content)
+                wanted.append(f"{number}.{kind}: {title}")
+        hits = set(look(Path(name), "").hits)
+    return len(wanted), len(hits.intersection(wanted))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from powermark.files import make_folder
-from proof.disk import outcome, profile_of, scan_of
+from proof.disk import last_words, outcome, profile_of, readable, scan_of
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import Scale
 from proof.shop import Shop
@@ -45,15 +46,13 @@ def pair(*, folder: str, what: str, rounds: int) -> dict[str, Any]:
     shop = Shop(Path(folder))
     home = shop.place(f"pair-{what}-{time.time_ns()}")
     _write_index(home)
-    lost, heard = 0, ""
+    lost = 0
     for number in range(rounds):
         place = make_folder(home / str(number))
         codes, said = _both(shop, place, _command(shop, what, place))
-        bad = not _good(what, place, codes, said)
-        lost += bad
-        if bad or not heard:
-            heard = "\n".join(said)
-    return outcome(rounds, lost, heard)
+        lost += not readable(partial(_good, what, place, codes, said))
+    heard = shop.heard(home)
+    return outcome(rounds, lost, heard, last_words(heard, "the same result"))
 
 
 def _command(shop: Shop, what: str, place: Path) -> list[str]:

@@ -59,7 +59,7 @@ def tried(*, folder: str, what: str, times: int) -> dict[str, Any]:
             except Exception as error:
                 tracebacks.append(f"{type(error).__name__}: {error}")
         file.write_bytes(whole)
-    found = outcome(trials, lost, said or "made anew")
+    found = outcome(trials, lost, said, said or "made anew")
     return {**found, "tracebacks": len(tracebacks), "kinds": sorted(set(tracebacks))[:5]}
 
 

@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from powermark.calibration.profile_file import load_profile
+from powermark.errors import PowermarkError
 from proof.shop import Shop, words
 
+T = TypeVar("T")
+_TELLING = re.compile(r"powermark: (?!http)|[\w.]*(Error|Exception|Interrupt)\b")
 FULL = ("spec", "key", "report", "profile", "scan", "texts")
 _ROOM = {"profile": 16_384, "scan": 16_384, "texts": 16_384}  # bytes left, for a beginning
 _NAMESPACE = ["unshare", "--map-root-user", "--mount"]
@@ -31,7 +36,7 @@ _LIMITED = """
 _READ_ONLY = """
 mount --bind "$CACHE" "$CACHE" && mount -o remount,ro,bind "$CACHE" && exec "$@"
 """
-_JUMPS = """
+JUMPS = """
 import random, time
 jump, now, now_ns = random.Random(0).choice, time.time, time.time_ns
 time.time = lambda: now() + jump((-1e9, 0.0, 1e9))
@@ -39,13 +44,29 @@ time.time_ns = lambda: now_ns() + jump((-10**18, 0, 10**18))
 """
 
 
-def outcome(trials: int, lost: int, said: str) -> dict[str, Any]:
-    """Return what is kept of a scenario; ``said`` is its last words."""
-    lines = said.strip().splitlines()
-    last = "the same result" if len(lines) > 1 and not lost else (lines or [""])[-1]
-    told = next((line for line in lines if line.startswith("powermark: ")), last)
-    found = {"trials": trials, "lost": lost, "tracebacks": said.count("Traceback")}
-    return {**found, "said": re.sub(r"'[^']*/", "'", told)[:300]}
+def outcome(trials: int, lost: int, heard: str, said: str) -> dict[str, Any]:
+    """Return what is kept of a scenario: tracebacks in all that was heard, and ``said``.
+
+    Where something went wrong the last words of what was heard take its place.
+    """
+    tracebacks = heard.count("Traceback (most recent")
+    said = last_words(heard, said) if lost or tracebacks else said
+    shown = re.sub(r"'[^']*/", "'", said)[:300]
+    return {"trials": trials, "lost": lost, "tracebacks": tracebacks, "said": shown}
+
+
+def last_words(heard: str, otherwise: str = "nothing was said") -> str:
+    """Return the last line that tells of an error."""
+    telling = [line for line in heard.splitlines() if _TELLING.match(line)]
+    return telling[-1] if telling else otherwise
+
+
+def readable(result: Callable[[], T]) -> T | None:
+    """Return a result; None where there is none that can be read."""
+    try:
+        return result()
+    except (PowermarkError, OSError):
+        return None
 
 
 def profile_of(shop: Shop) -> list[str]:
@@ -58,6 +79,12 @@ def profile_of(shop: Shop) -> list[str]:
 def scan_of(shop: Shop) -> list[str]:
     """Return the command that scans the corpus, without where to."""
     return ["scan", *shop.mark, "--field", "token_ids", str(shop.corpus), "--workers", "2"]
+
+
+def cells_of(shop: Shop, place: Path) -> list[str]:
+    """Return the command that runs the paper's experiments, without where their table goes."""
+    options = ["--scale", "smoke", "--data", str(shop.data), "--model", str(shop.model)]
+    return ["reproduce", "table-cells", *options, "--work", str(place / "work")]
 
 
 def _commands(shop: Shop, place: Path) -> dict[str, tuple[list[str], Path]]:
@@ -76,6 +103,7 @@ def _commands(shop: Shop, place: Path) -> dict[str, tuple[list[str], Path]]:
             ("profile", [*profile_of(shop), "-o"], "p.npz"),
             ("scan", [*scan_of(shop), "-o"], "out"),
             ("texts", ["verify", *mark, *texts, "-o"], "texts.jsonl"),
+            ("cells", [*cells_of(shop, place), "-o"], "cells"),
         )
     }
 
@@ -93,9 +121,9 @@ def full(*, folder: str, what: str) -> dict[str, Any]:
     names = {"SMALL": str(small), "KEPT": str(kept), "ROOM": room}
     _, said = shop.run([*script, "sh", *shop.command(*again)], place / "log", **names)
     found = kept / file.name
-    whole = found.exists() and (what == "key" or _same(file, found))
+    whole = found.exists() and (what == "key" or readable(lambda: _same(file, found)))
     told = "first 2" in said and "powermark: cannot " in said
-    return outcome(1, int(not (told and whole)), said)
+    return outcome(1, int(not (told and whole)), shop.heard(place), last_words(said))
 
 
 def _same(wanted: Path, found: Path) -> bool:
@@ -115,7 +143,8 @@ def full_output(*, folder: str) -> dict[str, Any]:
     command = shop.command("power", "--gamma", ".5", "--delta", "2", "--n-tokens", "50",
                            "--alpha", ".05")  # fmt: skip
     code, said = shop.run(["sh", "-c", '"$@" > /dev/full', "sh", *command], place / "log")
-    return outcome(1, int(code == 0 or "powermark: " not in said), said)
+    told = code != 0 and "powermark: " in said
+    return outcome(1, int(not told), said, last_words(said))
 
 
 def read_only_cache(*, folder: str) -> dict[str, Any]:
@@ -138,7 +167,7 @@ def read_only_cache(*, folder: str) -> dict[str, Any]:
     refused = found[1][0] == 2 and "powermark: cannot keep the model" in found[1][1]
     left = [*cache.iterdir()]
     lost = (found[0] != (0, wanted)) + (not refused) + bool(left)
-    return outcome(2, lost, found[1][1])
+    return outcome(2, lost, shop.heard(place), last_words(found[1][1]))
 
 
 def clock_jumps(*, folder: str) -> dict[str, Any]:
@@ -146,16 +175,15 @@ def clock_jumps(*, folder: str) -> dict[str, Any]:
     shop = Shop(Path(folder))
     place = shop.place(f"clock-{time.time_ns()}")
     alone, jumping = (shop.place(f"{place.name}/{name}") for name in ("alone", "jumping"))
-    lost, heard = 0, ""
-    for what in ("spec", "report", "profile", "scan", "texts"):
+    kinds = ("spec", "report", "profile", "scan", "texts", "cells")
+    lost = 0
+    for what in kinds:
         command, wanted = _commands(shop, alone)[what]
         shop.run(shop.command(*command), place / "log")
         command, found = _commands(shop, jumping)[what]
-        code, said = shop.run(shop.command(*command, before=_JUMPS), place / "log")
-        same = found.exists() and _same(wanted, found)
-        lost += not same
-        heard += f"{what} {code}\n{said}" if not same else ""
-    return outcome(5, lost, heard or "the same files")
+        code, _ = shop.run(shop.command(*command, before=JUMPS), place / "log")
+        lost += code != 0 or not readable(partial(_same, wanted, found))
+    return outcome(len(kinds), lost, shop.heard(place), "the same files")
 
 
 def _namespaces() -> bool:

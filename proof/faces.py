@@ -1,4 +1,4 @@
-"""What the fuzz draws for the interfaces: arguments, requests, token ids and texts."""
+"""What the fuzz draws for the interfaces: arguments, token ids, texts; web.py has requests."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from unittest.mock import patch
 
 from hypothesis import strategies as st
 
 from powermark.detection.detection import Detector
 from powermark.detection.evalue import StreamDetector
+from powermark.detection.result import Kind
 from powermark.interfaces.cli import app, main
 from powermark.models.tokenizer import FileTokenizer
 from powermark.watermark.keys import load_key
 from powermark.watermark.spec import WatermarkSpec
 from proof.inputs import TARGETS as FILES
-from proof.inputs import Said, Target, any_json, changed
+from proof.inputs import Said, Target, mostly
 from proof.shop import Shop, words
+from proof.web import rest
 
 
 @contextlib.contextmanager
 def _cli(shop: Shop, place: Path) -> Iterator[Target]:
-    """Arguments: every command that needs no large model, with its own options and others'."""
+    """Arguments and stdin: every command on the small model, with its own options and others'."""
     shelf = shutil.copytree(shop.shelf, place / "shelf", dirs_exist_ok=True)  # may be overwritten
     spec, key, model = str(shelf / shop.spec.name), str(shelf / shop.key.name), str(shop.model)
     mark = ("--spec", spec, "--key", key)
@@ -38,16 +40,23 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
         st.sampled_from(["count", "winmax", "evalue", "exact", "paper", "pm1", "kl", "power"]),
         st.text(max_size=6),
     )
+    few = ("--model", model, "--texts", "2")
     near = st.sampled_from([
         ("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9"),
         ("power", "--gamma", ".5", "--delta", "2", "--n-tokens", "50", "--alpha", ".05"),
         ("curve", "--over", "power", "--points", "3", "--n-tokens", "50", "--alpha", ".05"),
         ("detect", *mark, "--model", model),
+        ("detect", *mark, "--model", model, "--tokens", key),
         ("detect", *mark, "--ids"),
         ("audit", *mark, "--model", model),
+        ("profile", *few, "--n-tokens", "3", "-o", "p.npz"),
+        ("verify", *mark, *few),
+        ("demo", "--help"),
+        *(("reproduce", name, "-o", "figures") for name in ("fig-roots", "table-hypergeometric")),
         ("greenlist", *mark),
         ("scan", *mark, "--ids", "-o", "out"),
         ("generate", *mark, "--model", model, "--n-tokens", "3"),
+        ("generate", *mark, "--model", model, "--n-tokens", "3", "--json", "--prompts", key),
         ("spec", "show", spec),
         ("spec", "new"),
         ("key", "fingerprint"),
@@ -62,9 +71,10 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
         one = st.tuples(options, values) | st.tuples(values) | st.tuples(options)
         return st.lists(one, max_size=3).map(lambda rest: [*first, *sum(rest, ())])
 
-    def take(arguments: list[str], said: Said) -> bool:
+    def take(value: tuple[list[str], bytes], said: Said) -> bool:
+        arguments, given = value
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
-        stdin = io.TextIOWrapper(io.BytesIO(words([5] * 60).encode()))
+        stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
         code: Any = 0
         with (
             contextlib.redirect_stdout(out),
@@ -87,7 +97,10 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
         serving = "powermark.interfaces.server.run.run"
         stack.enter_context(patch(serving, lambda _, listener: listener.close()))
         stack.enter_context(patch("webbrowser.open"))
-        yield Target(near.flatmap(extended) | st.lists(values, max_size=6), take)
+        texts = [b"", b"3 4 5 6", b'{"text": "w3 w4"}\n', words([5] * 60).encode()]
+        stdin = st.binary(max_size=40) | st.sampled_from([*texts, shop.key.read_bytes()])
+        arguments = mostly(near.flatmap(extended), st.lists(values, max_size=6))
+        yield Target(st.tuples(arguments, stdin), take)
 
 
 def _options(words_so_far: tuple[str, ...]) -> list[str]:
@@ -101,61 +114,12 @@ def _options(words_so_far: tuple[str, ...]) -> list[str]:
     return sorted(o for o in {*found, "--help"} if o.startswith("-") and o != "--engine")
 
 
-@contextlib.contextmanager
-def _rest(shop: Shop, place: Path) -> Iterator[Target]:
-    """Bodies of every route, and headers."""
-    del place
-    from starlette.testclient import TestClient
-
-    from powermark.interfaces.server.app import create_app
-    from powermark.interfaces.server.library import load_library
-    from powermark.interfaces.server.service import new_service
-    from powermark.interfaces.server.telemetry import Log
-
-    logged = io.StringIO()
-    library = load_library(shop.shelf, [FileTokenizer(shop.model / "tokenizer.json")])
-    service = new_service(library, threads=1, log=Log(logged))
-    design = {"n_tokens": 50, "alpha": 0.05, "power": 0.9}
-    text = {"spec": "canary", "text": "w3 w4 w5 w6 w7", "alpha": 0.05, "detector": "count"}
-    bodies: dict[str, dict[str, Any]] = {
-        "plan": design,
-        "spec": {**design, "vocab_size": 200},
-        "power": {"gamma": 0.5, "delta": 2.0, "n_tokens": 50, "alpha": 0.05},
-        "curve": {"over": "power", "points": 3, "n_tokens": 50, "alpha": 0.05},
-        "detect": text,
-        "detect/batch": {"spec": "canary", "texts": [{"text": "w3"}, {"token_ids": [3, 4]}]},
-        "report": {"spec": "canary", "token_ids": [3, 4, 5, 6]},
-    }
-    near = [
-        st.tuples(st.just(route), changed(whole).map(lambda found: json.dumps(found).encode()))
-        for route, whole in bodies.items()
-    ]
-    any_body = st.binary(max_size=60) | any_json.map(lambda found: json.dumps(found).encode())
-    drawn = st.tuples(st.sampled_from([*bodies, "generate", "specs"]), any_body)
-    headers = st.sampled_from([{}, {"content-type": "text/plain"}, {"authorization": "Bearer x"}])
-    address = "http://127.0.0.1:8000"
-    with TestClient(create_app(service), base_url=address, raise_server_exceptions=False) as http:
-
-        def take(value: Any, said: Said) -> bool:
-            (route, body), more = value
-            answer = http.post(
-                f"/v1/{route}", content=body, headers={"content-type": "application/json", **more}
-            )
-            said(answer.text + logged.getvalue())
-            logged.seek(0)
-            logged.truncate()
-            if answer.status_code >= 500 and answer.status_code != 503:
-                raise AssertionError(f"{answer.status_code} {answer.text}")
-            return answer.status_code == 200
-
-        yield Target(st.tuples(st.one_of(*near, drawn), headers), take)
-
-
 def _detectors(shop: Shop) -> list[Detector]:
     spec, key = WatermarkSpec.load(shop.spec), load_key(shop.key)
     tokenizer = FileTokenizer(shop.model / "tokenizer.json")
-    count = partial(Detector, spec, key, tokenizer=tokenizer, alpha=0.01)
-    return [count(), count(detector="evalue"), count(normalise_text=True)]
+    new = partial(Detector, spec, key, tokenizer=tokenizer, alpha=0.01)
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    return [*(new(detector=kind) for kind in kinds), new(normalise_text=True)]
 
 
 @contextlib.contextmanager
@@ -168,7 +132,7 @@ def _tokens(shop: Shop, place: Path) -> Iterator[Target]:
     good = st.lists(st.integers(0, 199), min_size=40, max_size=120)
 
     def take(value: Any, said: Said) -> bool:
-        for detector in detectors[:2]:
+        for detector in detectors:
             said(f"{detector.detect(value)}\n")
         stream = StreamDetector(detectors[0].spec, key, alpha=0.01).feed(value)
         again = StreamDetector.from_dict(stream.to_dict(), detectors[0].spec, key)
@@ -201,7 +165,7 @@ def _text(shop: Shop, place: Path) -> Iterator[Target]:
 TARGETS: dict[str, Any] = {
     **FILES,
     "cli": _cli,
-    "rest": _rest,
+    "rest": rest,
     "tokens": _tokens,
     "text": _text,
 }

@@ -6,14 +6,17 @@ almost right. What was said is kept for the search at the end.
 
 from __future__ import annotations
 
+import os
 import traceback
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, given
 
 from powermark.errors import PowermarkError
+from powermark.files import CACHE_ENVIRONMENT
 from proof.faces import TARGETS
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import Scale
@@ -51,6 +54,7 @@ def block(*, folder: str, target: str, seed: int, inputs: int) -> dict[str, Any]
     tried, accepted = 0, 0
     broken: list[dict[str, str]] = []
     with (
+        patch.dict(os.environ, {CACHE_ENVIRONMENT: str(shop.folder / "cache")}),
         (place / "said").open("w", encoding="utf-8", errors="replace") as log,
         TARGETS[target](shop, place) as (drawn, take),
     ):

@@ -199,8 +199,9 @@ def _secrets(entries: Sequence[Entry], folder: Path) -> Section:
         f"A canary key was in the environment of every child and in the key file of every command "
         f"above. It was searched in {found['forms']} forms (bytes, hexadecimal, base64, base32, "
         f"numbers, in parts, and the SipHash key that follows from it) in {found['files']:,} "
-        f"files, {found['bytes']:,} bytes, compressed ones opened: {found['hits']} hits. Planted, "
-        f"{found['found']} of {found['planted']} forms are found."
+        f"files, {found['bytes']:,} bytes, compressed ones opened: {found['hits']} hits. Planted "
+        f"in logs, archives, tables, reports and JSON, it is found in {found['found']} of "
+        f"{found['planted']} cases."
     )
     return f"{found['files']:,} files", bad, text
 

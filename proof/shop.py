@@ -90,6 +90,12 @@ class Shop:
                 command, stdout=stream, stderr=stream, env=self.environment(**more)
             )
 
+    @staticmethod
+    def heard(place: Path) -> str:
+        """Return all that the children of a scenario printed, to files named log*."""
+        logs = sorted(path for path in place.rglob("log*") if path.is_file())
+        return "\n".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
+
     def run(self, command: list[str], log: Path, **more: str) -> tuple[int, str]:
         """Run a child to its end; return its exit code and what it printed."""
         found = subprocess.run(command, capture_output=True, env=self.environment(**more))

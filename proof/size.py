@@ -102,8 +102,7 @@ def block(
     )
     rows: dict[tuple[str, int, str], dict[str, Any]] = {}
     for number in range(first, first + keys):
-        seed = [number, context_width, crc32(scheme.encode()), round(1000 * gamma)]
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed_of(number, scheme, context_width, gamma))
         secret, value = rng.bytes(32), int(rng.integers(1, HASH_KEY_LIMIT))
         colouring = scheme_of(spec, SecretKey(secret) if scheme == "pm1" else HashKey(value))
         if human:
@@ -123,6 +122,11 @@ def block(
                     row["texts"].append(colours.shape[0])
                     row["rejected"].append(rejected)
     return list(rows.values())
+
+
+def seed_of(number: int, scheme: str, context_width: int, gamma: float) -> list[int]:
+    """Return the seed of a cell's key number so and so."""
+    return [number, context_width, crc32(scheme.encode()), round(1000 * gamma)]
 
 
 def first_colours(scores: Scores, n: int) -> Mask:

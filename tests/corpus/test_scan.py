@@ -233,7 +233,7 @@ def test_a_full_disk_and_no_documents(
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr("powermark.corpus.output.new_file", full)
+        patch.setattr("powermark.corpus.folder.new_file", full)
         with pytest.raises(FileProblem, match=r"cannot write .*part-.*No space left"):
             run(world, corpus, Output(str(tmp_path / "out")))
     run(world, corpus, Output(str(tmp_path / "out")))

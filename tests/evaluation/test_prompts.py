@@ -27,6 +27,8 @@ def test_lines_objects_and_passages(tmp_path: Path) -> None:
     [
         (b"", InvalidInput, "holds no prompts"),
         (b"\xff\xfe", FileProblem, "is not UTF-8"),
+        (b"\npowermark-key-1:00ff\n", FileProblem, "is a key file, not a text"),
+        (b"powermark-hash-key-1:15485863\n", FileProblem, "is a key file, not a text"),
         (b'{"a": 1}', InvalidInput, 'line 1 has no text "prompt" and no "text"'),
         (b"{nothing", InvalidInput, "begins like JSON and is none"),
         (None, FileProblem, "cannot read"),

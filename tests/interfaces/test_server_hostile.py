@@ -14,14 +14,9 @@ from powermark.interfaces.server.access import Tokens, new_token
 from powermark.interfaces.server.guard import Guard
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.telemetry import Log, Metrics
-from tests.interfaces.server import SECRET, Asked, Ready, asking, lines_of, make_ready, text_of
+from tests.interfaces.server import SECRET, Asked, Ready, asking, lines_of, text_of
 
 JSON = {"content-type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> Ready:
-    return make_ready(tmp_path_factory.mktemp("server"))
 
 
 @pytest.fixture(scope="module")

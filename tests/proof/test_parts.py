@@ -2,17 +2,20 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from proof import canary, concurrency, damage, disk, faults, fuzz, promise
+from proof import canary, concurrency, damage, disk, faults, fuzz, promise, servers
 from proof.ledger import Ledger
 from proof.scale import SCALES
 from proof.shop import CANARY, Shop
 
 TINY = SCALES["tiny"]
+FELL = "Traceback (most recent call last):\nValueError: no"
 
 
 def test_promise(tmp_path: Path, shop: Shop) -> None:
@@ -27,14 +30,33 @@ def test_promise(tmp_path: Path, shop: Shop) -> None:
     assert entry.found["texts"] == TINY.promised_texts
 
 
-def test_a_killed_scan_loses_nothing(folder: str) -> None:
-    found = faults.kill_scan(folder=folder, kills=1)
-    assert (found["trials"], found["lost"], found["tracebacks"]) == (1, 0, 0)
+@pytest.mark.parametrize("kill", [faults.kill_scan, faults.kill_profile])
+def test_what_is_killed_loses_nothing(folder: str, kill: Callable[..., dict[str, Any]]) -> None:
+    found = kill(folder=folder, kills=1)
+    assert (found["trials"], found["lost"], found["tracebacks"]) == (1, 0, 0), found
+    assert found["said"].endswith(" of 1 kills met it at work")
+
+
+def test_what_cannot_be_read_after_a_kill_is_lost(
+    shop: Shop, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.disk.profile_of", lambda _: ["profile"])  # misses its output
+    monkeypatch.setattr(Shop, "command", lambda *_, **__: ["sh", "-c", f"echo '{FELL}'; exit 1"])
+    found = faults.kill_profile(folder=folder, kills=1)
+    assert found["lost"] > 0
+    assert found["tracebacks"] == 3  # alone, killed and at the end
+    assert found["said"] == "ValueError: no"
+    del shop
 
 
 def test_a_killed_server_loses_nothing(folder: str) -> None:
-    found = faults.kill_server(folder=folder, kills=1)
+    found = servers.kill(folder=folder, kills=1)
     assert (found["lost"], found["tracebacks"]) == (0, 0)
+
+
+def test_a_server_whose_clock_jumps_answers_the_same(folder: str) -> None:
+    found = servers.clock_jumps(folder=folder)
+    assert (found["trials"], found["lost"], found["tracebacks"]) == (50, 0, 0), found
 
 
 @pytest.mark.parametrize("what", ["spec", "key"])
@@ -95,12 +117,21 @@ def test_the_canary_is_found_where_it_is(tmp_path: Path, shop: Shop) -> None:
     (work / "log").write_text("nothing")
     [entry] = canary.prove(ledger, work, shop.folder)
     assert (entry.found["hits"], entry.found["files"]) == (0, 1)
-    assert entry.found["found"] == entry.found["planted"] == entry.found["forms"]
+    assert entry.found["found"] == entry.found["planted"] > 3 * entry.found["forms"]
     (work / "leak").write_text(f"key {CANARY.hex()}")
     np.savez_compressed(work / "leak.npz", key=np.frombuffer(CANARY, np.uint8))
     (work / shop.key.name).write_text(CANARY.hex())
     [entry] = canary.prove(ledger, work, shop.folder)
     assert {where.split(":")[0] for where in entry.found["where"]} == {"leak", "leak.npz"}
+
+
+@pytest.mark.parametrize("kind", ["log", "npz", "parquet", "html", "json"])
+def test_the_search_for_the_canary_can_fail(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Blind to one kind of file, it says how much it misses."""
+    read = canary.contents
+    monkeypatch.setattr(canary, "contents", lambda p: [] if p.suffix == f".{kind}" else read(p))
+    there, seen = canary.planted()
+    assert 0 < there - seen < there
 
 
 def test_tiny_is_smaller() -> None:

@@ -56,6 +56,28 @@ def test_the_alarm_rings_for_a_size_above_its_alpha_and_not_below() -> None:
     assert size.log_evidence(keyed, 0.05) < limit
 
 
+def test_the_full_scale_is_what_the_page_says() -> None:
+    texts: dict[tuple[str, int, float, bool], int] = {}
+    for piece in size.pieces(SCALES["full"], Path("data")):
+        s = piece.settings
+        cell = (s["scheme"], s["context_width"], s["gamma"], s["human"])
+        texts[cell] = texts.get(cell, 0) + s["keys"] * (s["texts"] or 1)
+    ours = {cell: count for cell, count in texts.items() if cell[0] == "pm1"}
+    gammas = (0.1, 0.25, 0.5, 0.75, 0.9)
+    assert ours.keys() == {("pm1", h, g, x) for h in (0, 1, 2, 4) for g in gammas for x in (0, 1)}
+    assert all(count >= 10**6 for cell, count in ours.items() if not cell[3])
+    assert all(count >= 200 for cell, count in texts.items() if cell[3])  # keys on human text
+    theirs = {(cell[0], *cell[2:]) for cell in texts if cell[0] != "pm1"}
+    cells = [(g, False) for g in (0.25, 0.5, 0.75)] + [(g, True) for g in (0.25, 0.5)]
+    assert theirs == {(scheme, *cell) for scheme in COMPAT_SCHEMES for cell in cells}
+
+
+def test_schemes_have_seeds_of_their_own() -> None:
+    """The names of some are of one length."""
+    seeds = [size.seed_of(0, scheme, 1, 0.25) for scheme in COMPAT_SCHEMES]
+    assert len({tuple(seed) for seed in seeds}) == len(COMPAT_SCHEMES)
+
+
 def test_every_cell_is_proved(tmp_path: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     for name in size.DATASETS:

@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
 import pyarrow as pa
@@ -24,20 +21,18 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from powermark.corpus.batches import Reject
-from powermark.corpus.patience import PatientFile, patiently
+from powermark.corpus.folder import Folder
 from powermark.corpus.scanner import SCHEMA
 from powermark.errors import FileProblem, InvalidInput
-from powermark.files import lock, make_folder, new_file
 
 Format = Literal["parquet", "jsonl"]
 _JOB = "job.json"
 _KINDS = ("part-", "rejects-", "job.json", "calls.", "summary.json")
-_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "memory"}
 _AT_ONCE = 1_024  # rows that are Python objects at one time
 _CHUNK = 2**20
 
 
-class Output:
+class Output(Folder):
     """A folder, or the URL of one (any fsspec file system), for the rows of one scan."""
 
     def __init__(self, place: str, form: str = "parquet") -> None:
@@ -45,15 +40,14 @@ class Output:
             raise InvalidInput(
                 f"the output format must be one of {get_args(Format)}; got {form!r}."
             )
-        for local in ("file://", "local://"):  # folders of this machine, whatever they are called
-            place = place.removeprefix(local)
-        self.place, self.form = place.rstrip("/"), form
+        super().__init__(place)
+        self.form = form
 
     @contextmanager
     def opened(self, job: dict[str, Any]) -> Iterator[None]:
         """Begin a job, or go on with it, and keep other processes out of the folder."""
         job = {**job, "output_format": self.form}
-        with self._locked():
+        with self.locked():
             names = self._names()
             if _JOB not in names:
                 if names:
@@ -87,32 +81,17 @@ class Output:
                 hint="choose another folder, or repeat the settings it was made with.",
             )
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if self._system is not None:
-            yield
-            return
-        handle = os.open(make_folder(Path(self.place)), os.O_RDONLY)
-        try:
-            try:
-                lock(handle)
-            except BlockingIOError:
-                raise FileProblem(f"another process is writing to {self.place!r}.") from None
-            yield
-        finally:
-            os.close(handle)
-
     def _tidy(self) -> None:
         """Remove what a killed process was writing."""
-        for name in self._all_names():
+        for name in self.all_names():
             if name.startswith(tuple(f".{kind}" for kind in _KINDS)):
-                self._remove(name)
+                self.remove(name)
 
     def _forget_damaged(self) -> None:
         """Remove partitions that have not the rows their name says; they are scanned again."""
         for name in self._parts().values():
             if self._rows(name) != int(name.rpartition(".")[0].rpartition("-")[2]):
-                self._remove(name)
+                self.remove(name)
 
     def _rows(self, name: str) -> int:
         if self.form == "parquet":
@@ -121,7 +100,7 @@ class Output:
                 return int(pq.read_metadata(content).num_rows)
             except (pa.ArrowException, OSError):  # what its reader makes of a damaged file
                 return -1
-        with self._reading(name) as stream:
+        with self.reading(name) as stream:
             return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK), b""))
 
     def _forget_unreached(self) -> None:
@@ -138,31 +117,11 @@ class Output:
             numbers = ((file, *_number(file)) for file in files if file != name)
             later = [file for file, u, k in numbers if u == portion and k >= first]
             for file in [*later, name]:
-                self._remove(file)
+                self.remove(file)
                 gone.add(file)
 
-    @property
-    def _system(self) -> Any:
-        """The file system of a URL; None for a folder of this machine."""
-        if "://" not in self.place:
-            return None
-        from fsspec.core import url_to_fs
-
-        return url_to_fs(self.place)[0]
-
-    def _all_names(self) -> list[str]:
-        if self._system is None:
-            return sorted(path.name for path in Path(self.place).iterdir())
-        self._system.invalidate_cache()
-        try:
-            there = patiently(self._system.exists, self.place)
-            found = patiently(self._system.ls, self.place, False) if there else []
-        except OSError as error:
-            raise FileProblem(f"cannot reach {self.place!r}: {error}.") from None
-        return sorted(str(name).rsplit("/", 1)[-1] for name in found)
-
     def _names(self) -> list[str]:
-        return [name for name in self._all_names() if not name.startswith(".")]
+        return [name for name in self.all_names() if not name.startswith(".")]
 
     def _parts(self) -> dict[str, str]:
         """Return the files of finished partitions by their ``U-K``, in order."""
@@ -171,60 +130,6 @@ class Output:
 
     def _rejects(self) -> list[str]:
         return [name for name in self._names() if name.startswith("rejects-")]
-
-    def _remove(self, name: str) -> None:
-        if self._system is None:
-            (Path(self.place) / name).unlink()
-        else:
-            patiently(self._system.rm_file, f"{self.place}/{name}")
-
-    def _reading(self, name: str) -> io.BufferedReader:
-        def opened() -> Any:
-            if self._system is None:
-                return (Path(self.place) / name).open("rb", buffering=0)
-            return self._system.open(f"{self.place}/{name}", "rb")
-
-        return io.BufferedReader(PatientFile(opened))
-
-    def read(self, name: str) -> bytes:
-        """Return the content of one of the folder's files."""
-        with self._reading(name) as stream:
-            return stream.read()
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file."""
-        with self.writing(name) as stream:
-            stream.write(content)
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file for writing that appears under its name once it is whole."""
-        if self._system is None:
-            with new_file(Path(self.place) / name) as stream:
-                yield stream
-            return
-        try:
-            with tempfile.NamedTemporaryFile(prefix="powermark-") as kept:
-                yield kept.file
-                kept.flush()
-                patiently(self._put, kept.name, name)
-        except FileProblem:
-            raise
-        except OSError as error:
-            raise FileProblem(f"cannot write {name!r} to {self.place!r}: {error}.") from None
-
-    def _put(self, kept: str, name: str) -> None:
-        """Send a file; object stores show it once it is whole, others get it by another name."""
-        target, system = f"{self.place}/{name}", self._system
-        if self.place.partition("://")[0] in _STORES:
-            system.put_file(kept, target)
-            return
-        system.makedirs(self.place, exist_ok=True)
-        hidden = f"{self.place}/.{name}.part"
-        system.put_file(kept, hidden)
-        if system.exists(target):
-            system.rm_file(target)
-        system.mv(hidden, target)
 
     def finished(self) -> set[str]:
         """Return the partitions that are done, as ``U-K``."""

@@ -24,7 +24,6 @@ from scipy import special
 from powermark.calibration.schedule import Schedule
 from powermark.checks import Array, count, open_unit, unit
 from powermark.detection import kernels
-from powermark.detection.statistics import green_rate_interval
 from powermark.errors import FileProblem, InvalidInput
 from powermark.files import cache_folder, write_file
 from powermark.theory.power import binomial_tail
@@ -53,9 +52,9 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Reject when the statistic is above ``value``; ``size`` has a 95 % interval.
+    """Reject when the statistic is above ``value``.
 
-    It is simulated where there are enough draws, else an upper bound with an interval from 0.
+    ``size`` is simulated where there are enough draws, and else an upper bound.
 
     ``value`` is None where no test of this level exists: even the largest value that the statistic
     can have is too likely, and ``size`` is its probability.
@@ -63,8 +62,6 @@ class Threshold:
 
     value: float | None
     size: float
-    size_low: float
-    size_high: float
 
 
 @dataclass(frozen=True)
@@ -194,8 +191,7 @@ class WindowTest:
         exists = value < self._top * (1.0 - 1e-12)
         side: Literal["left", "right"] = "right" if exists else "left"
         above = int(self.null.size - np.searchsorted(self.null, value, side=side))
-        low, high = green_rate_interval(above, self.null.size)
-        return Threshold(value if exists else None, above / self.null.size, float(low), float(high))
+        return Threshold(value if exists else None, above / self.null.size)
 
     @property
     def _top(self) -> float:
@@ -208,13 +204,12 @@ class WindowTest:
         """Return the threshold by the union bound; its true size is below the one stated."""
         at_top = self.p_bound(self._top)
         if at_top > alpha:
-            return Threshold(None, at_top, 0.0, at_top)
+            return Threshold(None, at_top)
         low, high = 0.0, self._top
         while high - low > 1e-6:
             middle = (low + high) / 2.0
             low, high = (low, middle) if self.p_bound(middle) <= alpha else (middle, high)
-        size = self.p_bound(high)
-        return Threshold(float(np.nextafter(high, 0.0)), size, 0.0, size)
+        return Threshold(float(np.nextafter(high, 0.0)), self.p_bound(high))
 
     def power(
         self,

@@ -27,10 +27,10 @@ from powermark.errors import EngineProblem, InvalidInput
 from powermark.evaluation.verification import Verification
 from powermark.evaluation.verify import verify
 from powermark.evaluation.writing import Record, Sampling, batch_seed
+from powermark.integrations.settings import FIELD, OFF
 from powermark.watermark.keys import HashKey, SecretKey
 
 KEY_ENVIRONMENT = "OPENAI_API_KEY"  # sent if it is set, never shown
-OFF = "off"
 NOTHING = "\n"  # stands for an empty prompt, which servers refuse
 
 
@@ -228,7 +228,7 @@ def body_of(prompt: str, sampling: Sampling, seed: int, mark: str | None) -> dic
         "top_p": sampling.top_p,
         **({"top_k": sampling.top_k} if sampling.top_k else {}),
         "seed": seed % 2**31,
-        **({} if mark is None else {"vllm_xargs": {"powermark": mark}}),
+        **({} if mark is None else {"vllm_xargs": {FIELD: mark}}),
     }
 
 

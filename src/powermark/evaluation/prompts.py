@@ -12,6 +12,7 @@ from powermark.checks import count
 from powermark.detection.text import valid
 from powermark.errors import FileProblem, InvalidInput
 from powermark.evaluation.sources import HUB, LEAST_WORDS, SOURCES, passages
+from powermark.watermark.keys import refuse_key
 
 FIELDS = ("prompt", "text")  # of a JSON object, in this order
 MOST = 1_000  # passages of a named source, unless a number is asked for
@@ -29,6 +30,7 @@ def read_prompts(path: str | Path, *, whole: bool = False) -> list[str]:
         raise FileProblem(f"cannot read {str(path)!r}: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise FileProblem(f"{str(path)!r} is not UTF-8 text.") from None
+    refuse_key(content, repr(str(path)))
     lines = [(n, line) for n, line in enumerate(content.split("\n"), 1) if line.strip()]
     if not lines:
         raise InvalidInput(f"{str(path)!r} holds no prompts.")

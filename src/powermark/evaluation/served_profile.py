@@ -22,9 +22,10 @@ import numpy as np
 from powermark.calibration.profile import Profile
 from powermark.checks import Array, count
 from powermark.errors import EngineProblem, InvalidInput
-from powermark.evaluation.endpoint import OFF, Endpoint, body_of, without_end
+from powermark.evaluation.endpoint import Endpoint, body_of, without_end
 from powermark.evaluation.profile import Mark, Part, gather, part_of
 from powermark.evaluation.writing import Sampling, batch_seed, digest_of_prompts
+from powermark.integrations.settings import OFF
 from powermark.version import __version__
 from powermark.watermark.spec import WatermarkSpec, digest_of
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 import stat
 from hashlib import blake2b
@@ -139,6 +140,14 @@ def load_hash_key(path: str | Path | None = None) -> HashKey:
         raise FileProblem(
             f"{source} is damaged: a hash key is a whole number from 1 to 2^43 - 1.", hint=how
         ) from None
+
+
+def refuse_key(text: str, source: str) -> None:
+    """Refuse a key file that is given for a text or prompts, and would be shown as such."""
+    if re.match(r"\s*powermark-(hash-)?key-\d+:", text):
+        raise FileProblem(
+            f"{source} is a key file, not a text.", hint="a key is given with --key, and not shown."
+        )
 
 
 def load_ring(folder: str | Path) -> dict[str, SecretKey]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from powermark.errors import FileProblem, InvalidInput, PowermarkError
+from powermark.watermark.keys import refuse_key
 
 _SUFFIXES = (".txt", ".md", ".jsonl")
 SUFFIXES_HINT = f"of a folder the files ending in {', '.join(_SUFFIXES)} are read."
@@ -98,6 +99,7 @@ def _decode(content: bytes, source: str) -> str:
         ) from None
     if "\0" in text:
         raise FileProblem(f"{source!r} is binary, not text.")
+    refuse_key(text, repr(source))
     return text
 
 

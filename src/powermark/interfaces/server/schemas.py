@@ -142,13 +142,6 @@ class GenerateAsked(Asked):
     compare: bool = Field(False, description="Write a second text without the mark beside it.")
 
 
-class Piece(BaseModel):
-    """A stretch of text and its state: green, red, or why it does not count."""
-
-    text: str
-    state: str
-
-
 class Verdict(BaseModel):
     """What the scope ``detect`` is told: p rounded up to a power of ten, and no counts."""
 

@@ -1,0 +1,51 @@
+"""What `make release-check` tries is what there is."""
+
+import re
+import runpy
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = (ROOT / ".ci" / "release-check").read_text(encoding="utf-8")
+ELSEWHERE = {"vllm", "llama-cpp"}  # several GB, in environments of their own
+
+
+def test_every_extra_is_installed_and_its_modules_loaded() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"]) - ELSEWHERE
+    tried = re.findall(r'^EXTRAS=\$\{EXTRAS-"(.*)"\}$', SCRIPT, re.M)[0].split()
+    assert sorted(tried) == sorted(extras)
+    assert runpy.run_path(str(ROOT / ".ci" / "smoke.py"))["UNLOCKS"].keys() == extras
+
+
+def test_every_python_that_is_declared_is_tried() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    kinds = [kind.rpartition(":: ")[2] for kind in project["classifiers"]]
+    declared = {kind for kind in kinds if re.fullmatch(r"3\.\d+", kind)}
+    tried = re.findall(r'^PYTHONS=\$\{PYTHONS-"(.*)"\}$', SCRIPT, re.M)[0].split()
+    assert {"python3.11", *tried} == {f"python{version}" for version in declared}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("python9.9", "versions/9.9.10/bin/python"), ("python9.8", ""), ("true", "true")],
+)
+def test_interpreters_are_found_by_name_and_where_pyenv_keeps_them(
+    tmp_path: Path, name: str, found: str
+) -> None:
+    for version in ("9.9.2", "9.9.10", "9.90.1"):
+        (tmp_path / "versions" / version / "bin").mkdir(parents=True)
+        (tmp_path / "versions" / version / "bin" / "python").touch()
+    function = re.findall(r"^interpreter\(\) .*?^}", SCRIPT, re.M | re.S)[0]
+    asked = f"set -euo pipefail; {function}\nfound=$(interpreter {name}); echo $found"
+    said = subprocess.run(
+        ["bash", "-c", asked],
+        env={"PATH": "/usr/bin:/bin", "PYENV_ROOT": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.strip().removeprefix(f"{tmp_path}/") == found
