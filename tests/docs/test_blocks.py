@@ -32,6 +32,6 @@ def test_a_page_that_is_wrong_is_found_out(tmp_path: Path) -> None:
     assert blocks.differences(varying.format("watermarked\np 2"), found) == []
     assert blocks.differences(varying.format("inconclusive"), found) != []
     told = "```console\n$ echo spec: s.json (digest {})\n```\n"
-    found = told.format("0" * 32), told.format("1" * 32), told.format("2")
-    assert blocks.differences(found[0], found[1]) == []
-    assert blocks.differences(found[0], found[2]) != []
+    pages = [told.format(digest) for digest in ("0" * 32, "1" * 32, "2")]
+    assert blocks.differences(pages[0], pages[1]) == []
+    assert blocks.differences(pages[0], pages[2]) != []
