@@ -213,31 +213,40 @@ class WindowTest:
 
     def power(
         self,
-        gamma_prime: float,
+        gamma_prime: ArrayLike,
         alpha: float,
         *,
+        weights: ArrayLike | None = None,
         removal: float = 0.0,
+        context_width: int = 0,
         draws: int = 20_000,
         rng: np.random.Generator | None = None,
         schedule: Schedule | None = None,
     ) -> float:
         """Share of marked texts that the test detects, simulated.
 
-        ``removal`` of each text, in one block at a uniform place, is replaced by unmarked tokens.
-        With a ``schedule`` the texts are marked by it, whatever ``gamma_prime``.
+        ``gamma_prime`` is the green rate, or one for each step of several texts, (texts, n_tokens),
+        of which one is drawn each time, by their ``weights``. ``removal`` of each text, in one
+        block at a uniform place, is replaced by unmarked tokens, and the ``context_width`` tokens
+        after it lose their mark. With a ``schedule`` the texts are marked by it, whatever
+        ``gamma_prime``.
         """
         value = self.threshold(alpha).value
         if value is None:
             return 0.0
         rng = rng or np.random.default_rng(self.seed)
         n, rejected = self.n_tokens, 0
+        rates = np.atleast_2d(unit("gamma_prime", gamma_prime))
+        chances = None if weights is None else np.asarray(weights) / np.sum(weights)
         block = round(float(unit("removal", removal)) * n)
+        lost = block + context_width if block else 0
         for rows in _batches(draws, n):
             starts = rng.integers(0, n - block + 1, (rows, 1))
             places = np.arange(n)
-            replaced = (places >= starts) & (places < starts + block)
+            replaced = (places >= starts) & (places < starts + lost)
             if schedule is None:
-                marked = rng.random((rows, n)) < float(unit("gamma_prime", gamma_prime))
+                mine = rates[rng.choice(len(rates), rows, p=chances)] if len(rates) > 1 else rates
+                marked = rng.random((rows, n)) < mine
             else:
                 marked = schedule.draw(rows, n, rng)
             colours = np.where(replaced, rng.random((rows, n)) < self.gamma, marked)

@@ -10,6 +10,7 @@ from powermark.calibration.authors import published_points
 from powermark.calibration.plan import plan
 from powermark.calibration.profile import Profile
 from powermark.calibration.signal import PlugIn, SignalModel
+from powermark.detection.window_plan import plan_for_windows
 from powermark.errors import Infeasible
 from powermark.evaluation.baselines import fixed_pair
 from powermark.evaluation.experiments.lab import Lab
@@ -27,8 +28,9 @@ from powermark.signature import signature
 
 REMOVED = (0.1, 0.15, 0.2)  # shares of a text that the attack replaces
 OURS = ("exact", "profile", "steered")
-FOR_REMOVAL = ("profile, for removal", "steered, for removal")
-ATTACKED_POWERS = (0.95, 0.97)
+FOR_WINDOWS = "profile, for winmax-c"
+FOR_REMOVAL = ("profile, for removal", "steered, for removal", FOR_WINDOWS)
+ATTACKED_POWERS = (0.95, 0.98, 0.99)
 INFLATED = (0.2, 1.0)  # gamma and delta of the paper's c-hat
 
 
@@ -97,15 +99,13 @@ def planned(
 
 def _plan(method: str, power: float, signal: SignalModel, removal: float | None) -> dict[str, Any]:
     """Return what a cell needs of a plan; nothing where no plan has such power."""
+    asked: dict[str, Any] = {"n_tokens": N_TOKENS, "alpha": ALPHA, "power": power}
+    asked |= {"signal": signal, "removal": removal}
     try:
-        found = plan(
-            n_tokens=N_TOKENS,
-            alpha=ALPHA,
-            power=power,
-            signal=signal,
-            removal=removal,
-            steer=method.startswith("steered"),
-        )
+        if method == FOR_WINDOWS:
+            design = plan_for_windows(**asked)
+            return {"gamma": design.gamma, "delta": design.delta}
+        found = plan(**asked, steer=method.startswith("steered"))
     except Infeasible:
         return {}
     rule = "constant" if found.steering is None else "steered"

@@ -1,0 +1,203 @@
+"""The mark of least KL that a window detector finds, whole and after a block was replaced.
+
+A plan for the count must pay for the replaced block with more signal everywhere else. WinMax-C can
+leave the block out, so a mark that turns nearly every token green at a large gamma does as well for
+less. The power of such a test has no closed form: texts are drawn from the signal, with the same
+random numbers for every design, so that the simulated power rises with delta as the true one does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from powermark.calibration.design import Design, evaluate
+from powermark.calibration.edits import CONTEXT_WIDTH, Edits
+from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
+from powermark.calibration.solve import GAMMA_GRID
+from powermark.checks import Array, count, in_interval, open_unit
+from powermark.detection.windows import Kind, WindowTest
+from powermark.errors import Infeasible
+from powermark.signature import signature
+
+LONGEST = 1_000  # tokens; a search takes time in the square of a text's length
+_COARSE, _FINE = 0.02, 0.002  # steps of gamma: over all, and around the best
+_ROUGH = 10_000  # draws of the null while designs are compared
+_DRAWS, _FINAL = 4_000, 20_000  # marked texts drawn to compare designs, and for what is reported
+_BIASES = 0.005  # precision of delta
+_SPARE = 2.0  # standard errors of the simulated power that the chosen delta has to spare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowPlan(Design):
+    """A design for a window detector; ``size`` and powers without a prefix are the count's.
+
+    ``window_power`` and ``window_attacked_power`` are shares of ``draws`` simulated texts, whole
+    and with a block of the share ``removal`` replaced; they are not those that chose the design.
+    """
+
+    detector: Kind
+    window_size: float
+    window_power: float
+    window_attacked_power: float
+    draws: int
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return (name, value, remark) for people to read."""
+        gamma, delta, kl, *_ = Design.rows(self)
+        whole, edited = self.window_power, self.window_attacked_power
+        return [
+            gamma,
+            delta,
+            kl,
+            ("power", f"{whole:.4f}", f"of {self.detector}, simulated ({self.draws:,} texts)"),
+            ("attacked_power", f"{edited:.4f}", f"with {self.removal:.0%} replaced, simulated"),
+            ("size", f"{self.window_size:.3g}", f"simulated; alpha = {self.alpha:g}"),
+            ("count", f"{self.power:.4f}", f"power of the count; {self.attacked_power:.4f} after"),
+            ("gamma_prime", f"{self.gamma_prime:.4f}", f"green rate under the mark, {self.signal}"),
+        ]
+
+
+def plan_for_windows(
+    *,
+    n_tokens: int,
+    alpha: float,
+    power: float,
+    removal: float,
+    detector: Kind = "winmax-c",
+    signal: SignalModel | None = None,
+    attacked_power: float | None = None,
+    context_width: int = CONTEXT_WIDTH,
+) -> WindowPlan:
+    """Return the constant mark of least KL with this power by a window detector.
+
+    Parameters
+    ----------
+    n_tokens, alpha
+        Tokens that count, and the level.
+    power
+        On whole texts; after the removal too where ``attacked_power`` is not given.
+    removal
+        Share of the text that is replaced, in one block at a uniform place. The
+        ``context_width`` tokens after it lose their context, and with it the mark.
+    detector
+        ``"winmax-c"`` or ``"winmax"``.
+    signal
+        What the mark does on your model; the plug-in by default.
+
+    Examples
+    --------
+    >>> found = plan_for_windows(n_tokens=50, alpha=0.05, power=0.95, removal=0.2)
+    >>> found.kl < 0.75 * plan(n_tokens=50, alpha=0.05, power=0.95, removal=0.2).kl
+    True
+    """
+    n = int(count("n_tokens", n_tokens))
+    in_interval("n_tokens", n, 1, LONGEST, closed="both")
+    open_unit("alpha", alpha)
+    in_interval("power", power, alpha, 1.0, closed="neither")
+    attacked = power if attacked_power is None else attacked_power
+    open_unit("attacked_power", attacked)
+    edits = Edits(removal=float(open_unit("removal", removal)), context_width=context_width)
+    search = _Search(n, alpha, detector, signal or PlugIn(), edits, (power, attacked))
+    gamma, delta = search.best()
+    design = evaluate(gamma, delta, n_tokens=n, alpha=alpha, signal=search.signal, edits=edits)
+    test = search.test(gamma)
+    whole, edited = search.powers(test, delta, _FINAL, seed=1)
+    fields = {field.name: getattr(design, field.name) for field in dataclasses.fields(Design)}
+    fields["signature"] = signature(
+        "window-plan",
+        detector=detector,
+        signal=search.signal.name,
+        n=n,
+        a=alpha,
+        pi=power,
+        pi_attacked=attacked_power,
+        removal=removal,
+        h=context_width,
+    )
+    return WindowPlan(
+        **fields,
+        detector=detector,
+        window_size=test.threshold(alpha).size,
+        window_power=whole,
+        window_attacked_power=edited,
+        draws=_FINAL,
+    )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Gamma over a grid and delta by halving, for one request."""
+
+    n: int
+    alpha: float
+    detector: Kind
+    signal: SignalModel
+    edits: Edits
+    asked: tuple[float, float]
+    null_draws: int | None = None
+
+    def best(self) -> tuple[float, float]:
+        """Return gamma and delta: a coarse look over gamma, a finer one, and then exactly."""
+        rough = replace(self, signal=self.signal.thinned(), null_draws=_ROUGH)
+        found = rough.cheapest(np.arange(1.0 - _COARSE, _COARSE / 2.0, -_COARSE))
+        if found is not None:
+            found = rough.cheapest(found[0] + np.arange(_COARSE, -_COARSE, -_FINE)) or found
+            # what the rough null allowed the detector's own may just refuse
+            found = self.cheapest(found[0] - _FINE * np.arange(5.0))
+        if found is None:
+            raise Infeasible(
+                f"no design reaches power {self.asked[0]:g}, and {self.asked[1]:g} with "
+                f"{self.edits.removal:.0%} replaced, by {self.detector} with n_tokens = {self.n}, "
+                f"alpha = {self.alpha:g}.",
+                hint="allow a smaller removal, more tokens or less power.",
+            )
+        return found
+
+    def cheapest(self, gammas: Array) -> tuple[float, float] | None:
+        """Return the cheapest gamma and delta with enough power; None where none has it."""
+        best, least = None, np.inf
+        inside = gammas[(gammas > 0.0) & (gammas < 1.0)]
+        for gamma in (np.floor(inside / GAMMA_GRID) * GAMMA_GRID).tolist():
+            test = self.test(gamma)
+            low, high = 0.0, MAX_DELTA
+            if not self._enough(test, high):
+                continue
+            while high - low > _BIASES and self.signal.kl(gamma, low) < least:
+                middle = (low + high) / 2.0
+                low, high = (low, middle) if self._enough(test, middle) else (middle, high)
+            delta = float(np.float32(high))
+            if (kl := float(self.signal.kl(gamma, delta))) < least:
+                best, least = (gamma, delta), kl
+        return best
+
+    def test(self, gamma: float) -> WindowTest:
+        """Return the detector at a gamma."""
+        return WindowTest(self.detector, self.n, gamma, draws=self.null_draws)
+
+    def _enough(self, test: WindowTest, delta: float) -> bool:
+        """Whether a design has the powers that are asked for, with some to spare."""
+        found = zip(self.powers(test, delta, _DRAWS), self.asked, strict=True)
+        return all(got >= p + _SPARE * np.sqrt(p * (1.0 - p) / _DRAWS) for got, p in found)
+
+    def powers(
+        self, test: WindowTest, delta: float, draws: int, seed: int = 0
+    ) -> tuple[float, float]:
+        """Return the power on whole texts and on texts of which a block was replaced."""
+        each = self.signal.text_rates(test.gamma, np.array([delta]), self.n)
+        rates = self.signal.green_rate(test.gamma, delta) if each is None else each[0][..., 0]
+
+        def power(removal: float) -> float:
+            return test.power(
+                rates,
+                self.alpha,
+                weights=None if each is None else each[1],
+                removal=removal,
+                context_width=self.edits.context_width,
+                draws=draws,
+                rng=np.random.default_rng(seed),
+            )
+
+        return power(0.0), power(self.edits.removal or 0.0)
