@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from powermark.calibration.signal import PlugIn, SignalModel
     from powermark.detection.detection import Detection, Detector
     from powermark.detection.evalue import StreamDetector
+    from powermark.detection.window_plan import WindowPlan, plan_for_windows
     from powermark.errors import (
         EngineProblem,
         FileProblem,
@@ -64,6 +65,7 @@ __all__ = [
     "StreamDetector",
     "TopicMixture",
     "WatermarkSpec",
+    "WindowPlan",
     "__version__",
     "branch_intersection",
     "evaluate",
@@ -74,6 +76,7 @@ __all__ = [
     "load_ring",
     "new_key",
     "plan",
+    "plan_for_windows",
 ]
 
 _HOME = {
@@ -87,6 +90,7 @@ _HOME = {
     "powermark.calibration.signal": ("PlugIn", "SignalModel"),
     "powermark.detection.detection": ("Detection", "Detector"),
     "powermark.detection.evalue": ("StreamDetector",),
+    "powermark.detection.window_plan": ("WindowPlan", "plan_for_windows"),
     "powermark.errors": (
         "EngineProblem",
         "FileProblem",

@@ -90,8 +90,8 @@ def plan_for_windows(
     Examples
     --------
     >>> found = plan_for_windows(n_tokens=50, alpha=0.05, power=0.95, removal=0.2)
-    >>> found.kl < 0.75 * plan(n_tokens=50, alpha=0.05, power=0.95, removal=0.2).kl
-    True
+    >>> round(found.gamma, 2), round(found.kl, 2)  # the best for the count costs 0.17
+    (0.88, 0.12)
     """
     n = int(count("n_tokens", n_tokens))
     in_interval("n_tokens", n, 1, LONGEST, closed="both")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from powermark.calibration.plan import Plan
     from powermark.calibration.signal import SignalModel
 
+WINDOWS = ("winmax-c", "winmax")  # detectors that look at windows
 # where a quantity is looked at if nobody says; for kl: what these powers cost
 _RANGES = {
     "n_tokens": (20.0, 500.0),
@@ -92,6 +93,30 @@ def steering_of(
     more = {"checkpoints": checkpoints, "delta_cap": delta_cap, "kl_cap": kl_cap}
     asked = {k: v for k, v in (more | {"precision": precision}).items() if v is not None}
     return asked | ({"steer": True} if steer else {})
+
+
+def plan_for(detector: str, request: dict[str, Any], signal: SignalModel) -> Design:
+    """Return the plan for a request by a detector: the count, or one that looks at windows."""
+    from powermark.calibration.plan import plan
+
+    if detector == "count":
+        return plan(**request, signal=signal)
+    from powermark.detection.window_plan import plan_for_windows
+
+    if detector not in WINDOWS:
+        raise InvalidInput(f"--detector must be count, {' or '.join(WINDOWS)}; got {detector!r}.")
+    needed = ("n_tokens", "alpha", "power", "removal")
+    taken = {*needed, "attacked_power", "context_width"}
+    usual = {"method": "exact", "variance_inflation": 1.0}
+    more = [k for k, v in request.items() if k not in taken and v not in (None, usual.get(k))]
+    if more:
+        raise InvalidInput(
+            f"--detector {detector} takes no {_options(more)}.",
+            hint="a plan for windows chooses a constant gamma and delta for a power.",
+        )
+    _require({name: request[name] for name in needed})
+    asked = {name: request[name] for name in taken} | {"detector": detector}
+    return plan_for_windows(**asked, signal=signal)
 
 
 def curve_of(
@@ -188,11 +213,13 @@ def _plan(given: dict[str, Any], shared: dict[str, Any], attacked_power: float |
 
 
 def _require(given: dict[str, Any]) -> None:
-    missing = sorted(
-        f"--{name.replace('_', '-')}" for name, value in given.items() if value is None
-    )
+    missing = sorted(name for name, value in given.items() if value is None)
     if missing:
-        raise InvalidInput(f"missing: {', '.join(missing)}.")
+        raise InvalidInput(f"missing: {_options(missing)}.")
+
+
+def _options(names: Sequence[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 def _values(varied: str, low: float, high: float, points: int) -> list[float]:

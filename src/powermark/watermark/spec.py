@@ -15,8 +15,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
+from powermark.calibration.design import Design
 from powermark.calibration.fields import DESIGN, check_fields
-from powermark.calibration.plan import Plan
 from powermark.calibration.schedule import Schedule
 from powermark.checks import count, in_interval, logit_bias, open_unit
 from powermark.errors import FileProblem, InvalidInput, SpecCorrupt, SpecMismatch, SpecTooNew
@@ -102,11 +102,11 @@ class WatermarkSpec:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_plan(cls, plan: Plan, *, vocab_size: int, **fields: Any) -> Self:
+    def from_plan(cls, plan: Design, *, vocab_size: int, **fields: Any) -> Self:
         """Freeze a plan; ``fields`` are those of the spec that a plan does not know."""
         design = plan.to_dict()
-        del design["points"]
-        steering = design.pop("steering")
+        design.pop("points", None)
+        steering = design.pop("steering", None)
         return cls(
             gamma=plan.gamma,
             delta=plan.delta,

@@ -10,10 +10,10 @@ import typer
 
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.interfaces.cli import options
-from powermark.interfaces.designs import steering_of
+from powermark.interfaces.designs import plan_for, steering_of
 
 if TYPE_CHECKING:
-    from powermark.calibration.plan import Plan
+    from powermark.calibration.design import Design
     from powermark.calibration.signal import SignalModel
 
 EXAMPLES = """\
@@ -28,6 +28,8 @@ Examples:
   powermark plan --n-tokens 50 --alpha .05 --power .95 --profile p.npz --compare
 
   powermark plan --n-tokens 50 --alpha .05 --power .95 --profile p.npz --steer
+
+  powermark plan --n-tokens 50 --alpha .05 --power .95 --removal .2 --detector winmax-c
 """
 
 
@@ -68,6 +70,13 @@ def plan_command(
         float | None,
         typer.Option(help="With --steer: the most KL of a step, in nats, on average over texts."),
     ] = None,
+    detector: Annotated[
+        str,
+        typer.Option(
+            help="Whose power counts: count, or winmax-c or winmax where --removal of a text is "
+            "replaced."
+        ),
+    ] = "count",
     compare: Annotated[
         bool, typer.Option("--compare", help="Say what every signal model promises.")
     ] = False,
@@ -81,11 +90,11 @@ def plan_command(
     as_json: options.Json = False,
 ) -> None:
     """Choose gamma and delta. Give all but one of --n-tokens, --alpha, --power, --kl."""
-    from powermark.calibration.plan import plan
-
-    if compare and (profile is None or output is not None or method != "exact" or steer):
+    special = method != "exact" or steer or detector != "count"
+    if compare and (profile is None or output is not None or special):
         raise InvalidInput(
-            "--compare needs --profile, and neither writes a spec nor takes --steer or --method.",
+            "--compare needs --profile, and neither writes a spec nor takes --steer, --method or "
+            "--detector.",
             hint="record a profile with `powermark profile` first.",
         )
     if output is None and (model is not None or key is not None):
@@ -120,7 +129,7 @@ def plan_command(
     if compare:
         _print_comparison(model_signal, request, as_json)
         return
-    found = plan(**request, signal=model_signal)
+    found = plan_for(detector, request, model_signal)
     if output is not None:
         _write_spec(found, output, size, digest, key)
     print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)
@@ -153,7 +162,7 @@ def _check_profile(
 
 
 def _write_spec(
-    plan: Plan, path: Path, vocab_size: int | None, digest: str | None, key: Path | None
+    plan: Design, path: Path, vocab_size: int | None, digest: str | None, key: Path | None
 ) -> None:
     from powermark.watermark.keys import load_key
     from powermark.watermark.spec import WatermarkSpec

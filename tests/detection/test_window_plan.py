@@ -1,0 +1,106 @@
+"""Plans for window detectors: what they promise, against drawn texts, and against the count."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from powermark import Detector, PlugIn, WatermarkSpec, plan, plan_for_windows
+from powermark.detection.window_plan import WindowPlan
+from powermark.detection.windows import WindowTest
+from powermark.errors import Infeasible, InvalidInput
+from powermark.interfaces.cli import main
+from powermark.watermark.keys import SecretKey
+from tests.calibration.test_profile import sample
+
+ASKED = {"n_tokens": 30, "alpha": 0.05, "power": 0.9, "removal": 0.2}
+
+
+@pytest.fixture(scope="module")
+def found() -> WindowPlan:
+    return plan_for_windows(**ASKED)
+
+
+def test_it_costs_less_than_a_plan_for_the_count(found: WindowPlan) -> None:
+    assert found.kl < 0.85 * plan(**ASKED).kl
+    assert found.window_size <= 0.05
+    assert found.window_attacked_power < found.window_power
+
+
+def test_drawn_texts_are_found_as_promised(found: WindowPlan) -> None:
+    """Texts drawn here, block by block, with other random numbers; 5 standard errors."""
+    rng, texts, n, block, lost = np.random.default_rng(7), 20_000, 30, 6, 8
+    green = rng.random((texts, n)) < found.gamma_prime
+    test = WindowTest("winmax-c", n, found.gamma)
+    value = test.threshold(0.05).value
+    whole = np.mean(test.statistics(green) > value)
+    for row, start in enumerate(rng.integers(0, n - block + 1, texts)):
+        foreign = rng.random(lost) < found.gamma
+        green[row, start : start + lost] = foreign[: n - start]
+    after = np.mean(test.statistics(green) > value)
+    assert whole == pytest.approx(found.window_power, abs=5 * 0.5 / np.sqrt(texts))
+    assert after == pytest.approx(found.window_attacked_power, abs=5 * 0.5 / np.sqrt(texts))
+    assert after > 0.9
+
+
+def test_no_pair_of_a_fine_grid_is_much_cheaper(found: WindowPlan) -> None:
+    """Every gamma of a grid, with the bias that costs 5 % less than the plan: none will do."""
+    signal = PlugIn()
+    for gamma in np.arange(0.05, 0.95, 0.01):
+        delta = min(signal.delta_for_kl(gamma, 0.95 * found.kl), 50.0)
+        test = WindowTest("winmax-c", 30, gamma, draws=10_000)
+        after = test.power(
+            signal.green_rate(gamma, delta),
+            0.05,
+            removal=0.2,
+            context_width=2,
+            draws=4_000,
+            rng=np.random.default_rng(3),
+        )
+        assert after < 0.9 + 0.015
+
+
+def test_a_profile_s_texts_are_drawn_one_by_one() -> None:
+    """Texts that differ: their own rates are used, not the mean, which would promise too much."""
+    _, signal = sample()
+    design = plan_for_windows(**ASKED, attacked_power=0.6, signal=signal)
+    test = WindowTest("winmax-c", 30, design.gamma)
+    rates, weights = signal.text_rates(design.gamma, np.array([design.delta]), 30)
+    each = [
+        test.power(row, 0.05, removal=0.2, context_width=2, draws=2_000) for row in rates[..., 0]
+    ]
+    assert np.average(each, weights=weights) == pytest.approx(
+        design.window_attacked_power, abs=0.03
+    )
+    assert design.signal == signal.name
+    assert min(design.window_power - 0.9, design.window_attacked_power - 0.6) > -0.02
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(Infeasible, match="with 90% replaced, by winmax-c with n_tokens = 10"):
+        plan_for_windows(n_tokens=10, alpha=0.01, power=0.9, removal=0.9)
+    with pytest.raises(InvalidInput, match="n_tokens must be in"):
+        plan_for_windows(**{**ASKED, "n_tokens": 5_000})
+    with pytest.raises(InvalidInput, match="power must be in"):
+        plan_for_windows(**{**ASKED, "power": 0.01})
+
+
+def test_the_command_line(
+    found: WindowPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["plan", "--n-tokens", "30", "--alpha", ".05", "--power", ".9", *arguments])
+        return "".join(capsys.readouterr())
+
+    spec, ours = tmp_path / "s.json", ("--detector", "winmax-c", "--removal", ".2")
+    shown = run(*ours, "--vocab-size", "1000", "-o", str(spec))
+    assert "of winmax-c, simulated (20,000 texts)" in shown
+    written = WatermarkSpec.load(spec)
+    assert (written.gamma, written.delta) == (found.gamma, found.delta)
+    detector = Detector(written, SecretKey(bytes(range(32))), detector="winmax-c")
+    assert detector.alpha == 0.05
+    assert "missing: --removal." in run("--detector", "winmax-c")
+    assert "takes no --gamma, --steer." in run(*ours, "--steer", "--gamma", ".5")
+    assert "must be count, winmax-c or winmax; got 'z'." in run("--detector", "z")
+    assert "--compare needs --profile" in run(*ours, "--compare")
