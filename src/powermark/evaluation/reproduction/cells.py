@@ -30,7 +30,6 @@ REMOVED = (0.1, 0.15, 0.2)  # shares of a text that the attack replaces
 OURS = ("exact", "profile", "steered")
 FOR_WINDOWS = "profile, for winmax-c"
 FOR_REMOVAL = ("profile, for removal", "steered, for removal", FOR_WINDOWS)
-ATTACKED_POWERS = (0.95, 0.98, 0.99)
 INFLATED = (0.2, 1.0)  # gamma and delta of the paper's c-hat
 
 
@@ -77,7 +76,7 @@ def ours(lab: Lab, corpus: str, scale: Scale) -> Iterator[Cell]:
     for power, method in product(scale.powers, OURS):
         signal = PlugIn() if method == "exact" else profile
         yield from planned(lab, corpus, method, scale.many, power, signal)
-    for power, method in product(ATTACKED_POWERS, FOR_REMOVAL):
+    for power, method in product(scale.attacked_powers, FOR_REMOVAL):
         yield from planned(lab, corpus, method, scale.many, power, profile, removal=REMOVED[-1])
 
 

@@ -22,8 +22,8 @@ class Scale:
     ----------
     gammas, deltas, betas, gains
         Grid search, OPT's thresholds and DP's targets.
-    powers
-        For which our plans are made.
+    powers, attacked_powers
+        For which our plans are made, and those for removal.
     few, many, most
         Texts of a cell of a search, of a plan, and of unmarked text or the cell of c-hat.
     profiled
@@ -43,6 +43,7 @@ class Scale:
     betas: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0)
     gains: tuple[float, ...] = GAINS
     powers: tuple[float, ...] = (0.8, 0.9, 0.95, 0.97, 0.99)
+    attacked_powers: tuple[float, ...] = (0.95, 0.98, 0.99)
     few: int
     many: int
     most: int
@@ -78,6 +79,7 @@ SCALES = {
         betas=(2.0,),
         gains=(0.3,),
         powers=(0.95,),
+        attacked_powers=(0.95,),
         few=2,
         many=6,
         most=12,
