@@ -176,14 +176,16 @@ def study_of(tpr: float, best: str, inflated: tuple[float, ...], r2: float) -> S
         for row, n in zip(rows, noise, strict=True)
     ]
     after = [
-        {"corpus": c, "method": m, "detector": "count", "removal": 0.2, "tpr": tpr, "texts": 50,
+        {"corpus": c, "method": m, "cell": m, "detector": "count", "removal": 0.2, "tpr": tpr,
+         "texts": 50,
          "tpr_high": tpr, "kl": kl, "kl_low": 0.9 * kl, "kl_high": 1.1 * kl}
         for c in CORPORA
         for m, kl in (("profile, for winmax-c", 0.15), ("steered, for removal", 0.2),
                       ("profile, for removal", 0.22), ("grid", 0.3))
     ]  # fmt: skip
     blocks = [
-        {"corpus": c, "cell": cell, "detector": d, "removal": 0.2, "size": 0.05, "tpr": found}
+        {"corpus": c, "method": "grid", "cell": cell, "detector": d, "removal": 0.2, "size": 0.05,
+         "tpr": found}
         for c in CORPORA for cell in "ab" for d, found in (("count", tpr), ("winmax-c", tpr + gain))
     ]  # fmt: skip
     spread = [
@@ -199,7 +201,8 @@ def study_of(tpr: float, best: str, inflated: tuple[float, ...], r2: float) -> S
         Study,
         SimpleNamespace(
             corpora=CORPORA, points=points(rows, "search"), final_rows=final, quantiles=quantile,
-            predictions=lambda _: told, likeness=quality, held=after, inflations=spread,
+            predictions=lambda _: told, likeness=quality, held=after, inflations=spread, rows=final,
+            held_in_search=after,
             false_positives=hits, attacked=blocks,
         ),
     )  # fmt: skip
@@ -227,11 +230,11 @@ def test_claims_that_hold() -> None:
 def test_an_authors_point_may_be_cheaper_than_ours() -> None:
     study = study_of(0.97, "steered", (1.4, 1.2, 1.1), 1.0)
     grid = next(row for row in study.held if row["method"] == "grid")
-    study.held.append({**grid, "method": "authors", "kl": 0.1, "kl_low": 0.09, "kl_high": 0.11})
-    told = [c for c in claims(study) if "before and after" in c.statement]
-    assert {claim.verdict for claim in told} == {"corrected"}
-    beside = {"authors (count) is cheaper still" in claim.why for claim in told}
-    assert beside == {True, False}  # on one corpus
+    theirs = {"method": "authors", "cell": "authors", "kl": 0.1, "kl_low": 0.09, "kl_high": 0.11}
+    study.held.append(grid | theirs)
+    told = [c for c in claims(study) if "a calibrated point has" in c.statement]
+    assert [claim.verdict for claim in told] == ["reproduced", "corrected", "corrected"]
+    assert told[0].why == "authors (count) costs less"
 
 
 def test_claims_that_do_not() -> None:
@@ -262,8 +265,9 @@ def test_claims_where_little_is_known() -> None:
         rows.clear()
     study.final_rows[:] = [row for row in study.final_rows if row["method"] != "authors"]
     found = claims(study)
-    none = [c.ours for c in found if "least KL" in c.statement or "less KL than" in c.statement]
-    assert none == ["no method reaches it"] * 12
+    contests = ("least KL", "less KL than", "a calibrated point has")
+    none = [c.ours for c in found if any(part in c.statement for part in contests)]
+    assert none == ["no method reaches it"] * 15
     told = verdicts(found)
     parts = ("least KL", "less KL than", "no gamma below", "variance", "unmarked", "under H")
     for part in (*parts, "WinMax-C finds"):
@@ -324,6 +328,15 @@ def test_a_contest_is_decided_by_intervals() -> None:
     assert outcome(near, ["steered"]) == "not decided"
     assert outcome([contender("steered", 0.1, 0.9)], ["steered"]) == "not decided"
     assert list(best_of_each([contender("grid", 0.2), mine])) == ["steered", "grid"]
+
+
+def test_a_cell_that_was_only_searched_may_leave_a_contest_open() -> None:
+    mine, theirs = contender("steered", 0.1), contender("grid", 0.2)
+    left = contender("grid", 0.1)
+    assert outcome([mine, theirs], ["steered"], [mine, theirs, left]) == "not decided"
+    assert outcome([mine, theirs], ["steered"], [mine, theirs, contender("grid", 0.3)]) == "won"
+    seen = {**theirs, "kl_low": 0.0}  # what the final showed counts, not the search
+    assert outcome([mine, theirs], ["steered"], [mine, seen]) == "won"
 
 
 def test_finalists_are_ours_their_threats_and_the_cheapest_of_each() -> None:

@@ -34,6 +34,9 @@ class Scale:
         Of the Q-Q plots.
     final
         Texts on which the best cells of each method are measured anew.
+    seen
+        Prompts that an earlier contest was decided on; plans have been changed since, so they
+        decide no other.
     corpora
         How many, unless some are named.
     """
@@ -51,6 +54,7 @@ class Scale:
     fitted: int
     long_texts: int
     final: int
+    seen: int = 0
     long_tokens: int = 500
     corpora: int = 3
     batch: int = 96
@@ -64,7 +68,7 @@ class Scale:
     @property
     def final_from(self) -> int:
         """The first prompt that nothing has been chosen on."""
-        return self.profiled_from + self.profiled
+        return self.profiled_from + self.profiled + self.seen
 
     @property
     def prompts(self) -> int:
@@ -90,7 +94,9 @@ SCALES = {
         long_tokens=50,
         corpora=1,
     ),
-    "small": Scale(few=12, many=36, most=96, profiled=144, fitted=12, long_texts=64, final=96),
+    "small": Scale(
+        few=12, many=36, most=96, profiled=144, fitted=12, long_texts=64, final=96, seen=96
+    ),
     "full": Scale(
         few=500, many=500, most=1000, profiled=500, fitted=100, long_texts=2500, final=500
     ),

@@ -61,7 +61,7 @@ class Study:
     def final(self) -> Texts:
         """The cheapest cells of every method, on prompts that nothing was chosen on."""
         found: Texts = []
-        searched = (self.rows, held(self._attacked(self.compared), self.rows))
+        searched = (self.rows, self.held_in_search)
         for corpus in self.corpora:
             rows, after = ([r for r in some if r["corpus"] == corpus] for some in searched)
             chosen = finalists(rows, after)
@@ -181,6 +181,11 @@ class Study:
     def attacked(self) -> list[Row]:
         """What is found of the final texts after signal removal, cell by cell."""
         return self._attacked(self.final)
+
+    @cached_property
+    def held_in_search(self) -> list[Row]:
+        """The same of the cells that were searched."""
+        return held(self._attacked(self.compared), self.rows)
 
     @cached_property
     def held(self) -> list[Row]:
