@@ -1,19 +1,21 @@
 """Plans for window detectors: what they promise, against drawn texts, and against the count."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from powermark import Detector, PlugIn, WatermarkSpec, plan, plan_for_windows
-from powermark.detection.window_plan import WindowPlan
+from powermark import Detector, Edits, PlugIn, WatermarkSpec, plan, plan_for_windows
+from powermark.detection.window_plan import WindowPlan, _Search
 from powermark.detection.windows import WindowTest
 from powermark.errors import Infeasible, InvalidInput
 from powermark.interfaces.cli import main
 from powermark.watermark.keys import SecretKey
 from tests.calibration.test_profile import sample
 
-ASKED = {"n_tokens": 30, "alpha": 0.05, "power": 0.9, "removal": 0.2}
+ASKED: dict[str, Any] = {"n_tokens": 30, "alpha": 0.05, "power": 0.9, "removal": 0.2}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,7 @@ def test_drawn_texts_are_found_as_promised(found: WindowPlan) -> None:
     green = rng.random((texts, n)) < found.gamma_prime
     test = WindowTest("winmax-c", n, found.gamma)
     value = test.threshold(0.05).value
+    assert value is not None
     whole = np.mean(test.statistics(green) > value)
     for row, start in enumerate(rng.integers(0, n - block + 1, texts)):
         foreign = rng.random(lost) < found.gamma
@@ -76,13 +79,34 @@ def test_a_profile_s_texts_are_drawn_one_by_one() -> None:
     assert min(design.window_power - 0.9, design.window_attacked_power - 0.6) > -0.02
 
 
+def test_texts_that_vary_without_being_known() -> None:
+    """A signal that tells only how much counts vary: rates of the Beta law with that variance."""
+
+    class Varied(PlugIn):
+        def variance_inflation(self, n_tokens: int, gamma: float, delta: float) -> float:
+            del n_tokens, gamma, delta
+            return 4.0
+
+    search = _Search(30, 0.05, "winmax-c", Varied(), Edits(removal=0.2), (0.9, 0.6))
+    test = WindowTest("winmax-c", 30, 0.5)
+    value, rng = test.threshold(0.05).value, np.random.default_rng(2)
+    assert value is not None
+    rate, alike = float(PlugIn().green_rate(0.5, 2.0)), 29.0 / 3.0 - 1.0
+    rates = rng.beta(rate * alike, (1.0 - rate) * alike, (20_000, 1))
+    found = np.mean(test.statistics(rng.random((20_000, 30)) < rates) > value)
+    assert search.powers(test, 2.0, 20_000)[0] == pytest.approx(found, abs=0.02)
+
+
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(Infeasible, match="with 90% replaced, by winmax-c with n_tokens = 10"):
+    with pytest.raises(
+        Infeasible, match=r"with a share of 0.9 replaced, by winmax-c with n_tokens = 10"
+    ):
         plan_for_windows(n_tokens=10, alpha=0.01, power=0.9, removal=0.9)
     with pytest.raises(InvalidInput, match="n_tokens must be in"):
         plan_for_windows(**{**ASKED, "n_tokens": 5_000})
-    with pytest.raises(InvalidInput, match="power must be in"):
-        plan_for_windows(**{**ASKED, "power": 0.01})
+    for power in (0.01, 0.9995):
+        with pytest.raises(InvalidInput, match="power must be in"):
+            plan_for_windows(**{**ASKED, "power": power})
 
 
 def test_the_command_line(
@@ -95,11 +119,14 @@ def test_the_command_line(
 
     spec, ours = tmp_path / "s.json", ("--detector", "winmax-c", "--removal", ".2")
     shown = run(*ours, "--vocab-size", "1000", "-o", str(spec))
-    assert "of winmax-c, simulated (20,000 texts)" in shown
+    assert "of winmax-c, 20,000 texts simulated" in shown
     written = WatermarkSpec.load(spec)
     assert (written.gamma, written.delta) == (found.gamma, found.delta)
-    detector = Detector(written, SecretKey(bytes(range(32))), detector="winmax-c")
-    assert detector.alpha == 0.05
+    detector = Detector(written, SecretKey(bytes(range(32))))
+    assert (detector.alpha, detector.detector) == (0.05, "winmax-c")
+    assert written.design is not None
+    with pytest.raises(InvalidInput, match="detector must be one of count, winmax, winmax-c"):
+        replace(written, design=written.design | {"detector": ["count"]})
     assert "missing: --removal." in run("--detector", "winmax-c")
     assert "takes no --gamma, --steer." in run(*ours, "--steer", "--gamma", ".5")
     assert "must be count, winmax-c or winmax; got 'z'." in run("--detector", "z")

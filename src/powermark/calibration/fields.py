@@ -19,6 +19,7 @@ from powermark.theory.required_length import LONGEST
 Check = Callable[[str, Any], object]
 _ROUNDING = 1e-9  # by which a share may seem to be above 1
 _MANY = 2**63
+_DETECTORS = ("count", "winmax", "winmax-c")  # that a plan can be made for
 
 
 def check_fields(found: Mapping[str, Any], fields: Mapping[str, Check], of: str = "") -> None:
@@ -68,6 +69,11 @@ def _test(name: str, value: Any) -> None:
         raise InvalidInput(f"{name} must be one of {', '.join(get_args(Test))}.")
 
 
+def _detector(name: str, value: Any) -> None:
+    if value not in _DETECTORS:
+        raise InvalidInput(f"{name} must be one of {', '.join(_DETECTORS)}.")
+
+
 def _not(name: str, kind: str, value: Any) -> InvalidInput:
     return InvalidInput(f"{name} must be {kind}; got {type(value).__name__}.")
 
@@ -99,6 +105,7 @@ DESIGN: dict[str, Check] = {
     "context_width": _count,
     "variance_inflation": _positive,
     "test": _test,
+    "detector": _detector,
     "profile": _or_none(_profile),
     "standard_errors": _or_none(_errors),
 }

@@ -57,7 +57,7 @@ class Detector:
     alpha
         Level; the plan's by default.
     detector
-        ``"count"``, ``"winmax"``, ``"winmax-c"`` or ``"evalue"``.
+        ``"count"``, ``"winmax"``, ``"winmax-c"`` or ``"evalue"``; the plan's by default.
     gamma_prime
         Green rate of marked text; the plan's, or the plug-in's, by default.
     normalise_text
@@ -73,11 +73,13 @@ class Detector:
         *,
         tokenizer: Any = None,
         alpha: float | None = None,
-        detector: Kind = "count",
+        detector: Kind | None = None,
         gamma_prime: float | None = None,
         normalise_text: bool = False,
         special_ids: Collection[int] = (),
     ) -> None:
+        if detector is None:
+            detector = (spec.design or {}).get("detector", "count")
         if detector not in get_args(Kind):
             raise InvalidInput(f"detector must be one of {get_args(Kind)}; got {detector!r}.")
         named = keys if isinstance(keys, Mapping) else {"": keys}

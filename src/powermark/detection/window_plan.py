@@ -12,6 +12,7 @@ import dataclasses
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from powermark.calibration.design import Design, evaluate
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
@@ -22,10 +23,12 @@ from powermark.detection.windows import Kind, WindowTest
 from powermark.errors import Infeasible
 from powermark.signature import signature
 
-LONGEST = 1_000  # tokens; a search takes time in the square of a text's length
+LONGEST = 400  # tokens; a search takes time in the square of a text's length, here minutes
+MOST_POWER = 0.999  # that a few thousand texts can show
 _COARSE, _FINE = 0.02, 0.002  # steps of gamma: over all, and around the best
 _ROUGH = 10_000  # draws of the null while designs are compared
 _DRAWS, _FINAL = 4_000, 20_000  # marked texts drawn to compare designs, and for what is reported
+_TEXTS = 500  # rates of a Beta law
 _BIASES = 0.005  # precision of delta
 _SPARE = 2.0  # standard errors of the simulated power that the chosen delta has to spare
 
@@ -46,16 +49,22 @@ class WindowPlan(Design):
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return (name, value, remark) for people to read."""
-        gamma, delta, kl, *_ = Design.rows(self)
+        gamma, delta, *_ = Design.rows(self)
+        kl = ("kl", f"{self.kl:.4f}", "nats per token")
         whole, edited = self.window_power, self.window_attacked_power
         return [
             gamma,
             delta,
             kl,
-            ("power", f"{whole:.4f}", f"of {self.detector}, simulated ({self.draws:,} texts)"),
-            ("attacked_power", f"{edited:.4f}", f"with {self.removal:.0%} replaced, simulated"),
-            ("size", f"{self.window_size:.3g}", f"simulated; alpha = {self.alpha:g}"),
-            ("count", f"{self.power:.4f}", f"power of the count; {self.attacked_power:.4f} after"),
+            ("window_power", f"{whole:.4f}", f"of {self.detector}, {self.draws:,} texts simulated"),
+            (
+                "window_attacked_power",
+                f"{edited:.4f}",
+                f"with a share of {self.removal:g} replaced",
+            ),
+            ("window_size", f"{self.window_size:.3g}", f"at most alpha = {self.alpha:g}"),
+            ("power", f"{self.power:.4f}", "of the count"),
+            ("attacked_power", f"{self.attacked_power:.4f}", "of the count"),
             ("gamma_prime", f"{self.gamma_prime:.4f}", f"green rate under the mark, {self.signal}"),
         ]
 
@@ -96,9 +105,9 @@ def plan_for_windows(
     n = int(count("n_tokens", n_tokens))
     in_interval("n_tokens", n, 1, LONGEST, closed="both")
     open_unit("alpha", alpha)
-    in_interval("power", power, alpha, 1.0, closed="neither")
     attacked = power if attacked_power is None else attacked_power
-    open_unit("attacked_power", attacked)
+    for name, value in (("power", power), ("attacked_power", attacked)):
+        in_interval(name, value, alpha, MOST_POWER, closed="high")
     edits = Edits(removal=float(open_unit("removal", removal)), context_width=context_width)
     search = _Search(n, alpha, detector, signal or PlugIn(), edits, (power, attacked))
     gamma, delta = search.best()
@@ -141,16 +150,21 @@ class _Search:
 
     def best(self) -> tuple[float, float]:
         """Return gamma and delta: a coarse look over gamma, a finer one, and then exactly."""
-        rough = replace(self, signal=self.signal.thinned(), null_draws=_ROUGH)
+        test = self.test(0.5)
+        quick = WindowTest(self.detector, self.n, 0.5, draws=min(_ROUGH, test.draws or _ROUGH))
+        alike = quick.supports(self.alpha) == test.supports(self.alpha)
+        rough = replace(
+            self, signal=self.signal.thinned(), null_draws=quick.draws if alike else None
+        )
         found = rough.cheapest(np.arange(1.0 - _COARSE, _COARSE / 2.0, -_COARSE))
         if found is not None:
             found = rough.cheapest(found[0] + np.arange(_COARSE, -_COARSE, -_FINE)) or found
-            # what the rough null allowed the detector's own may just refuse
-            found = self.cheapest(found[0] - _FINE * np.arange(5.0))
+            # what the rough null allowed the detector's own may just refuse, or the reverse
+            found = self.cheapest(found[0] + _FINE * np.arange(2.0, -5.0, -1.0))
         if found is None:
             raise Infeasible(
-                f"no design reaches power {self.asked[0]:g}, and {self.asked[1]:g} with "
-                f"{self.edits.removal:.0%} replaced, by {self.detector} with n_tokens = {self.n}, "
+                f"no design reaches power {self.asked[0]:g}, and {self.asked[1]:g} with a share of "
+                f"{self.edits.removal:g} replaced, by {self.detector} with n_tokens = {self.n}, "
                 f"alpha = {self.alpha:g}.",
                 hint="allow a smaller removal, more tokens or less power.",
             )
@@ -186,14 +200,13 @@ class _Search:
         self, test: WindowTest, delta: float, draws: int, seed: int = 0
     ) -> tuple[float, float]:
         """Return the power on whole texts and on texts of which a block was replaced."""
-        each = self.signal.text_rates(test.gamma, np.array([delta]), self.n)
-        rates = self.signal.green_rate(test.gamma, delta) if each is None else each[0][..., 0]
+        rates, weights = self._rates(test.gamma, delta)
 
         def power(removal: float) -> float:
             return test.power(
                 rates,
                 self.alpha,
-                weights=None if each is None else each[1],
+                weights=weights,
                 removal=removal,
                 context_width=self.edits.context_width,
                 draws=draws,
@@ -201,3 +214,20 @@ class _Search:
             )
 
         return power(0.0), power(self.edits.removal or 0.0)
+
+    def _rates(self, gamma: float, delta: float) -> tuple[Array, Array | None]:
+        """Return green rates of texts, (texts, steps), and the texts' weights.
+
+        A signal that knows no texts, but how much they vary, has rates of a Beta law.
+        """
+        each = self.signal.text_rates(gamma, np.array([delta]), self.n)
+        if each is not None:
+            return each[0][..., 0], each[1]
+        rate = self.signal.green_rate(gamma, delta)
+        c = self.signal.variance_inflation(self.n, gamma, delta)
+        if c <= 1.0 + 1e-9 or rate >= 1.0:
+            return rate, None
+        alike = (self.n - 1.0) / (c - 1.0) - 1.0  # the Beta law of beta_binomial_power
+        places = (np.arange(_TEXTS) + 0.5) / _TEXTS
+        drawn = special.betaincinv(rate * alike, (1.0 - rate) * alike, places)
+        return np.asarray(drawn, np.float64)[:, None], None

@@ -238,7 +238,7 @@ class WindowTest:
         n, rejected = self.n_tokens, 0
         rates = np.atleast_2d(unit("gamma_prime", gamma_prime))
         chances = None if weights is None else np.asarray(weights) / np.sum(weights)
-        block = round(float(unit("removal", removal)) * n)
+        block = int(np.ceil(float(unit("removal", removal)) * n - 1e-9))
         lost = block + context_width if block else 0
         for rows in _batches(draws, n):
             starts = rng.integers(0, n - block + 1, (rows, 1))

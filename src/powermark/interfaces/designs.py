@@ -109,6 +109,7 @@ def plan_for(detector: str, request: dict[str, Any], signal: SignalModel) -> Des
     taken = {*needed, "attacked_power", "context_width"}
     usual = {"method": "exact", "variance_inflation": 1.0}
     more = [k for k, v in request.items() if k not in taken and v not in (None, usual.get(k))]
+    more = [name.removesuffix("s") if name == "checkpoints" else name for name in more]
     if more:
         raise InvalidInput(
             f"--detector {detector} takes no {_options(more)}.",

@@ -22,11 +22,11 @@ def finalists(rows: Sequence[Row], held: Sequence[Row]) -> set[str]:
     """Return the names of the cells of one corpus to be written anew.
 
     ``rows`` are those of its cells, ``held`` those after removal. All our plans for the TPR; of
-    every other method whatever may be as cheap as our second cheapest (should the first fail in
-    the final), and after the largest removal the same for each kind of plan for it; besides, of
-    every method, the cheapest cell that may reach the TPR, the cheapest that did, and the cheapest
-    that kept it after removal, or else may have; and the authors' plan, which no exact test of the
-    level detects.
+    every other method whatever may be as cheap as our cheapest, and after the largest removal as
+    the cheapest of our two cheapest kinds of plan for it; besides, of every other method, the
+    cheapest cell that may reach the TPR, the cheapest that did, and the cheapest that kept it
+    after removal, or else may have; and the authors' plan, which no exact test of the level
+    detects.
     """
     theirs = published_pair(N_TOKENS, ALPHA)
     chosen = {row["cell"] for row in rows if (row["gamma"], row["delta"]) == theirs}
@@ -37,8 +37,9 @@ def finalists(rows: Sequence[Row], held: Sequence[Row]) -> set[str]:
     }
     fair = [row for row in rows if row["size"] <= ALPHA and row["method"] in STYLES]
     most = [row for row in held if row["removal"] == REMOVED[-1]]
-    chosen |= _threats(fair, OURS).union(*(_threats(most, [plan]) for plan in FOR_REMOVAL))
-    for method in STYLES:
+    cheapest = sorted(filter(None, (_limit(most, [plan]) for plan in FOR_REMOVAL)))[:2]
+    chosen |= _threats(fair, _limit(fair, OURS)) | _threats(most, max(cheapest, default=0.0))
+    for method in (method for method in STYLES if method not in OURS):
         may, did = _in_order(row for row in fair if row["method"] == method)
         chosen |= {*may[:1], *did[:1]}
         may, did = _in_order(row for row in most if row["method"] == method)
@@ -46,14 +47,14 @@ def finalists(rows: Sequence[Row], held: Sequence[Row]) -> set[str]:
     return chosen
 
 
-def _threats(rows: Iterable[Row], ours: Sequence[str]) -> set[str]:
-    """Return others' cells that may reach the TPR, up to the KL of our second that did."""
-    reached = {
-        row["cell"]: row["kl_high"]
-        for row in rows
-        if row["method"] in ours and row["tpr"] >= ENOUGH
-    }
-    limit = max(sorted(reached.values())[:2], default=0.0)
+def _limit(rows: Iterable[Row], ours: Sequence[str]) -> float:
+    """Return the upper end of the KL of our cheapest that reached the TPR; 0 if none did."""
+    reached = [row for row in rows if row["method"] in ours and row["tpr"] >= ENOUGH]
+    return min((float(row["kl_high"]) for row in reached), default=0.0)
+
+
+def _threats(rows: Iterable[Row], limit: float) -> set[str]:
+    """Return others' cells that may reach the TPR for at most this KL."""
     others = (row for row in rows if row["method"] not in (*OURS, *FOR_REMOVAL))
     return {row["cell"] for row in others if row["tpr_high"] >= ENOUGH and row["kl_low"] <= limit}
 

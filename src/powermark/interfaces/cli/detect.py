@@ -50,7 +50,10 @@ def detect_command(
     prompt_field: Annotated[str | None, typer.Option(help="JSONL field of the prompt.")] = None,
     ids: Annotated[bool, typer.Option("--ids", help="Files hold token ids, not text.")] = False,
     alpha: Annotated[float | None, typer.Option(help="Level; the plan's if left out.")] = None,
-    detector: Annotated[str, typer.Option(help="count, winmax, winmax-c or evalue.")] = "count",
+    detector: Annotated[
+        str | None,
+        typer.Option(help="count, winmax, winmax-c or evalue; the plan's if left out."),
+    ] = None,
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Undo look-alike and invisible characters.")
     ] = False,
@@ -73,7 +76,7 @@ def detect_command(
     many = len(sources) > 1 or sources[0].suffix == ".jsonl" or is_folder(sources[0])
     if html is not None and many:
         raise InvalidInput("--html is for one text.")
-    if stream and (paths or html or tokens or prompt is not None or detector != "count"):
+    if stream and (paths or html or tokens or prompt is not None or detector is not None):
         raise InvalidInput("--stream reads stdin and takes no files, prompt, detector or report.")
     mark = WatermarkSpec.load(spec)
     ring = load_keys_for(mark, key, keys)
