@@ -113,7 +113,7 @@ class DetectorAsked(Asked):
 
     spec: NAME
     alpha: float | None = None
-    detector: Kind = "count"
+    detector: Kind = Field("count", description="count, winmax, winmax-c or evalue.")
     normalise: bool = False
 
 
