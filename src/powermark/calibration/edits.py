@@ -17,10 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from powermark.calibration.counts import edited_tail, poisson_binomial_tail
-from powermark.checks import Array, count, in_interval
+from powermark.checks import Array, count, in_interval, unit
 from powermark.errors import InvalidInput
 from powermark.theory.power import beta_binomial_power, binomial_tail
 
@@ -126,8 +127,13 @@ class Edits:
             return int(np.floor(n_tokens * self.survival + 1e-9))
         if not self.removal:
             return n_tokens
-        lost = int(np.ceil(n_tokens * self.removal - 1e-9)) + self.context_width
+        lost = int(block_length(n_tokens, self.removal)) + self.context_width
         return max(0, n_tokens - lost)
+
+
+def block_length(n_tokens: ArrayLike, removal: float) -> NDArray[np.int64]:
+    """Tokens of the block that is a share of a text: the next whole number."""
+    return np.ceil(float(unit("removal", removal)) * np.asarray(n_tokens) - 1e-9).astype(np.int64)
 
 
 def _binomial_window(n: int, p: float) -> tuple[Array, Array]:

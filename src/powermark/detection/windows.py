@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from powermark.calibration.edits import block_length
 from powermark.calibration.schedule import Schedule
 from powermark.checks import Array, count, open_unit, unit
 from powermark.detection import kernels
@@ -238,7 +239,7 @@ class WindowTest:
         n, rejected = self.n_tokens, 0
         rates = np.atleast_2d(unit("gamma_prime", gamma_prime))
         chances = None if weights is None else np.asarray(weights) / np.sum(weights)
-        block = int(np.ceil(float(unit("removal", removal)) * n - 1e-9))
+        block = int(block_length(n, removal))
         lost = block + context_width if block else 0
         for rows in _batches(draws, n):
             starts = rng.integers(0, n - block + 1, (rows, 1))

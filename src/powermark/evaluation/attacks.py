@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from powermark.calibration.edits import CONTEXT_WIDTH
+from powermark.calibration.edits import CONTEXT_WIDTH, block_length
 from powermark.checks import Array, count, unit
 from powermark.detection.text import token_ids_of
 from powermark.errors import InvalidInput
@@ -106,7 +106,7 @@ def replace_block(
     ids, lengths = flattened(texts)
     text, place = places(lengths)
     room = lengths if within is None else np.minimum(lengths, int(count("within", within)))
-    size = np.ceil(float(unit("removal", removal)) * room - 1e-9).astype(np.int64)
+    size = block_length(room, removal)
     start = rng.integers(0, room - size + 1)
     hit = (place >= start[text]) & (place < (start + size)[text])
     ids[hit] = _foreign(texts, unmarked)(text[hit], place[hit])
