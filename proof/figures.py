@@ -70,7 +70,11 @@ def promises(rows: Rows) -> bytes:
     ax = figure.subplots()
     for name, colour in (("power", BLUE), ("attacked_power", ORANGE)):
         numbers = ("measured", "low", "high")
-        mine = [row for row in rows if row["check"] == name and row["low"] is not None]
+        mine = [
+            row
+            for row in rows
+            if row["check"].removeprefix("window_") == name and row["low"] is not None
+        ]
         values = np.array([[row[key] for key in numbers] for row in mine]).reshape(-1, 3)
         errors = np.abs(values[:, 1:].T - values[:, 0])
         promised = [row["promised"] for row in mine]

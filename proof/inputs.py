@@ -104,12 +104,15 @@ def _spec(shop: Shop, place: Path) -> Iterator[Target]:
     biases, rates = np.full((n, n + 1), 0.5), np.full(BIASES.size, 0.5)
     schedule = Schedule(whole["gamma"], biases, rates).to_dict()
     steered = {**whole, "version": STEERED, "steering": schedule}
+    windows = {**whole["design"], "detector": "winmax-c", "removal": 0.2, "draws": 20_000}
+    windows |= {"window_size": 0.01, "window_power": 0.9, "window_attacked_power": 0.8}
     plans = changed(whole["design"])
     near = st.one_of(
         changed(whole),
         changed(steered),
         plans.map(lambda found: {**whole, "design": found}),
         plans.map(lambda found: {**steered, "design": found}),
+        changed(windows).map(lambda found: {**whole, "design": found}),
         changed(about).map(lambda found: _with_profile(whole, found)),
         changed(schedule).map(lambda found: {**steered, "steering": found}),
     )

@@ -12,7 +12,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from powermark.calibration.design import Design
 from powermark.calibration.plan import plan
+from powermark.detection.window_plan import plan_for_windows
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.experiments.promises import BATCH, marked_by
 from powermark.evaluation.promise import enough, promise_of
@@ -27,12 +29,16 @@ from proof.ledger import Entry, Ledger, Piece
 from proof.scale import FALSE_ALARM, Scale
 
 CORPUS, POWER = "c4", 0.95
-PLANS = [
-    {"n_tokens": n, "alpha": alpha, "edit_rate": rate, "steer": False, "temperature": 1.0}
+_USUAL = {"n_tokens": 50, "alpha": 0.05, "edit_rate": 0.0, "removal": 0.0, "kind": "constant",
+          "temperature": 1.0}  # fmt: skip
+PLANS: list[dict[str, Any]] = [
+    {**_USUAL, "n_tokens": n, "alpha": alpha, "edit_rate": rate}
     for n, alpha, rate in product((50, 100), (0.05, 0.01), (0.0, 0.1))
 ] + [
-    {"n_tokens": 50, "alpha": 0.05, "edit_rate": 0.0, "steer": True, "temperature": 1.0},
-    {"n_tokens": 50, "alpha": 0.05, "edit_rate": 0.0, "steer": False, "temperature": 0.7},
+    {**_USUAL, "kind": "steered"},
+    {**_USUAL, "temperature": 0.7},
+    {**_USUAL, "removal": 0.2},
+    {**_USUAL, "removal": 0.2, "kind": "winmax-c"},
 ]
 _KEY = bytes(range(100, 132))  # no secret: the same texts every time
 
@@ -54,9 +60,9 @@ def prove(ledger: Ledger, scale: Scale, data: Path, work: Path, model: str) -> l
 
 def name_of(asked: dict[str, Any]) -> str:
     """Return a plan's name."""
-    kind = "steered" if asked["steer"] else "constant"
-    parts = (asked["n_tokens"], asked["alpha"], asked["edit_rate"], asked["temperature"])
-    return "-".join(["n{}-a{:g}-e{:g}-t{:g}".format(*parts), kind])
+    return "n{n_tokens}-a{alpha:g}-e{edit_rate:g}-r{removal:g}-t{temperature:g}-{kind}".format(
+        **asked
+    )
 
 
 def verified(
@@ -67,7 +73,8 @@ def verified(
     n_tokens: int,
     alpha: float,
     edit_rate: float,
-    steer: bool,
+    removal: float,
+    kind: str,
     temperature: float,
     texts: int,
     profiled: int,
@@ -77,14 +84,12 @@ def verified(
     lab = Lab(_model(model), Path(data), Path(work), SecretKey(_KEY))
     recorded = Sampling(n_tokens=n_tokens, temperature=temperature)
     profile = lab.profile(lab.prompts(CORPUS, 0, profiled), recorded)
-    design = plan(
-        n_tokens=n_tokens,
-        alpha=alpha,
-        power=POWER,
-        edit_rate=edit_rate or None,
-        signal=profile,
-        steer=steer,
-    )
+    asked: dict[str, Any] = {"n_tokens": n_tokens, "alpha": alpha, "power": POWER}
+    asked |= {"removal": removal or None, "signal": profile}
+    if kind == "winmax-c":
+        design: Design = plan_for_windows(**asked)
+    else:
+        design = plan(**asked, edit_rate=edit_rate or None, steer=kind == "steered")
     spec = WatermarkSpec.from_plan(
         design, vocab_size=lab.model.vocab_size, tokenizer_digest=lab.model.tokenizer_digest
     )

@@ -145,9 +145,10 @@ def _promise(entries: Sequence[Entry], folder: Path) -> Section:
     text = f"""\
 `verify` on {settings["model"]}: each plan is made with a profile of {settings["profiled"]} texts
 and verified on {settings["texts"]} others of its own, and as many without a mark. A name says
-counted tokens, alpha, edit rate, temperature and kind of bias. Intervals are so wide that all
-plans together raise a false alarm with a probability of at most {FALSE_ALARM:.0%}; *unknown* is
-what so few texts cannot tell.
+counted tokens, alpha, edit rate, share of the text removed, temperature, and whether the bias is
+constant, steered, or planned for WinMax-C, whose own powers are then compared. Intervals are so
+wide that all plans together raise a false alarm with a probability of at most {FALSE_ALARM:.0%};
+*unknown* is what so few texts cannot tell.
 
 {markdown(shown)}
 

@@ -112,7 +112,7 @@ def block(
         for source, (ids, offsets) in sources.items():
             scores = score_flat(colouring, ids, offsets)
             for n in LENGTHS if human else SIMULATED_LENGTHS:
-                colours = first_colours(scores, n)
+                colours = scores.first_colours(n)
                 for detector, rejected in rejections(colours, gamma, planned_rate(spec)).items():
                     row = rows.setdefault(
                         (source, n, detector),
@@ -127,14 +127,6 @@ def block(
 def seed_of(number: int, scheme: str, context_width: int, gamma: float) -> list[int]:
     """Return the seed of a cell's key number so and so."""
     return [number, context_width, crc32(scheme.encode()), round(1000 * gamma)]
-
-
-def first_colours(scores: Scores, n: int) -> Mask:
-    """Return the colours of each text's first n counted tokens; texts with fewer are left out."""
-    counted = np.flatnonzero(scores.state == SCORED)
-    enough = scores.scored >= n
-    starts = np.searchsorted(counted, scores.offsets[:-1])[enough]
-    return np.asarray(scores.green[counted[starts[:, None] + np.arange(n)]])  # (texts, n)
 
 
 def rejections(colours: Mask, gamma: float, rate: float) -> dict[str, list[int]]:
@@ -156,8 +148,8 @@ def rejections(colours: Mask, gamma: float, rate: float) -> dict[str, list[int]]
     }
     for kind in ("winmax", "winmax-c"):
         statistics = WindowTest(kind, n, gamma).statistics(colours)
-        limits = [threshold(kind, n, gamma, alpha).value for alpha in ALPHAS]
-        found[kind] = [0 if z is None else int((statistics > z).sum()) for z in limits]
+        limits = [threshold(kind, n, gamma, alpha) for alpha in ALPHAS]
+        found[kind] = [int(limit.rejects(statistics).sum()) for limit in limits]
     return found
 
 

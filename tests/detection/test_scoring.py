@@ -125,6 +125,9 @@ def test_greens_among_the_first_that_count() -> None:
         rows = [got.colours(i) for i in range(got.texts)]
         want = [row[:n].sum() if row.size >= n else np.nan for row in rows]
         np.testing.assert_array_equal(got.first_greens(n), want)
+        kept = [row[:n] for row in rows if row.size >= n]
+        np.testing.assert_array_equal(got.first_colours(n), np.reshape(kept, (-1, n)))
+    assert got.first_colours(501).shape == (0, 501)
 
 
 def test_nothing_to_score() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from powermark import Detector, Edits, PlugIn, WatermarkSpec, plan, plan_for_windows
-from powermark.detection.window_plan import WindowPlan, _Search
+from powermark.detection.window_plan import WindowPlan, window_powers
 from powermark.detection.windows import WindowTest
 from powermark.errors import Infeasible, InvalidInput
 from powermark.interfaces.cli import main
@@ -87,14 +87,14 @@ def test_texts_that_vary_without_being_known() -> None:
             del n_tokens, gamma, delta
             return 4.0
 
-    search = _Search(30, 0.05, "winmax-c", Varied(), Edits(removal=0.2), (0.9, 0.6))
     test = WindowTest("winmax-c", 30, 0.5)
     value, rng = test.threshold(0.05).value, np.random.default_rng(2)
     assert value is not None
     rate, alike = float(PlugIn().green_rate(0.5, 2.0)), 29.0 / 3.0 - 1.0
     rates = rng.beta(rate * alike, (1.0 - rate) * alike, (20_000, 1))
     found = np.mean(test.statistics(rng.random((20_000, 30)) < rates) > value)
-    assert search.powers(test, 2.0, 20_000)[0] == pytest.approx(found, abs=0.02)
+    told = window_powers(test, 0.05, Varied(), 2.0, Edits(removal=0.2))
+    assert told.whole == pytest.approx(found, abs=0.02)
 
 
 def test_what_cannot_be_is_refused() -> None:

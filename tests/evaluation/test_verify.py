@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from powermark import Plan, plan
+from powermark import Plan, WindowPlan, plan, plan_for_windows
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.page import verification_page
 from powermark.evaluation.promise import check_profile, enough, promise_of
@@ -28,7 +28,9 @@ KEY = SecretKey(bytes(range(32)))
 VOCAB = 5_000
 
 
-def made(design: Plan, rate: float | None = None, kl: float | None = None) -> Verification:
+def made(
+    design: Plan | WindowPlan, rate: float | None = None, kl: float | None = None
+) -> Verification:
     """Verify a design on simulated texts whose green rate and KL are the promised ones or not."""
     spec = WatermarkSpec.from_plan(design, vocab_size=VOCAB)
     rng = np.random.default_rng(0)
@@ -292,3 +294,35 @@ def test_texts_under_another_tools_secret_key_are_not_kept(
     job = ("verify", "--spec", str(spec), "--key", str(key), "--model", str(writer_folder))
     more = ("--n-tokens", "20", "--alpha", ".05", "--texts", "4", "-o", str(tmp_path / "o.jsonl"))
     assert "are not kept" in run(*job, *more)[2]
+
+
+def test_a_plan_for_windows_is_verified_by_their_detector() -> None:
+    asked: dict[str, Any] = {"n_tokens": 30, "alpha": 0.05, "power": 0.9, "removal": 0.2}
+    design = plan_for_windows(**asked)
+    found = made(design)
+    by_name = {check.name: check for check in found.checks}
+    assert [*by_name] == ["gamma_prime", "kl", "window_power", "window_size",
+                          "window_attacked_power"]  # fmt: skip
+    assert found.broken == []
+    assert by_name["window_power"].promised == design.window_power
+    assert by_name["window_power"].plug_in == design.window_power
+    assert by_name["window_size"].promised == 0.05
+    assert by_name["window_size"].plug_in == design.window_size
+    of_the_count = design.attacked_power or 0.0
+    assert by_name["window_attacked_power"].measured.value > of_the_count + 0.2
+    assert "its power after edits" in verification_page(found)
+    weaker = made(design, rate=design.gamma_prime - 0.08)
+    assert weaker.broken == ["gamma_prime", "window_power", "window_attacked_power"]
+
+
+def test_a_profile_s_size_is_allowed_for_in_a_plan_for_windows() -> None:
+    signal = sample()[1]
+    design = plan_for_windows(n_tokens=30, alpha=0.05, power=0.8, removal=0.1, signal=signal)
+    errors = design.standard_errors
+    assert errors is not None
+    texts = np.unique(signal.text).size
+    p = design.window_power
+    assert errors["window_power"] >= 0.99 * np.sqrt(p * (1.0 - p) / texts)
+    assert made(design).checks[2].holds is not None
+    silent = dataclasses.replace(design, standard_errors={"kl": 0.1, "gamma_prime": 0.1})
+    assert made(silent).checks[2].holds is None

@@ -30,7 +30,7 @@ def test_verdicts_are_a_detectors(detector: str) -> None:
     texts = np.array([marked_ids(SPEC, KEY, n + 40, rng) for _ in range(60)])
     offsets = np.arange(0, texts.size + 1, texts.shape[1])
     scores = score_flat(scheme_of(SPEC, KEY), texts.ravel(), offsets)
-    colours = size.first_colours(scores, n)
+    colours = scores.first_colours(n)
     assert colours.shape == (60, n)
     ends = [scores.positions(i)[n - 1] + 1 for i in range(60)]
     ids = np.concatenate([text[:end] for text, end in zip(texts, ends, strict=True)])

@@ -82,6 +82,15 @@ class Scores:
         ends = np.where(enough, starts + n, starts)
         return np.where(enough, sums[ends] - sums[starts], np.nan)
 
+    def first_colours(self, n: int) -> Mask:
+        """Return the colours of each text's first n tokens that count, (texts, n).
+
+        Texts with fewer are left out.
+        """
+        counted = np.flatnonzero(self.state == SCORED)
+        starts = np.searchsorted(counted, self.offsets[:-1])[self.scored >= n]
+        return np.asarray(self.green[counted[starts[:, None] + np.arange(n)]])
+
     def _sums(self, marks: Mask) -> Ids:
         return np.asarray(kernels.sums(marks, self.offsets))
 

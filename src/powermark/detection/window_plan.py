@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -113,8 +114,10 @@ def plan_for_windows(
     gamma, delta = search.best()
     design = evaluate(gamma, delta, n_tokens=n, alpha=alpha, signal=search.signal, edits=edits)
     test = search.test(gamma)
-    whole, edited = search.powers(test, delta, _FINAL, seed=1)
+    told = window_powers(test, alpha, search.signal, delta, edits)
     fields = {field.name: getattr(design, field.name) for field in dataclasses.fields(Design)}
+    if design.standard_errors is not None:
+        fields["standard_errors"] = design.standard_errors | told.errors()
     fields["signature"] = signature(
         "window-plan",
         detector=detector,
@@ -130,10 +133,71 @@ def plan_for_windows(
         **fields,
         detector=detector,
         window_size=test.threshold(alpha).size,
-        window_power=whole,
-        window_attacked_power=edited,
+        window_power=told.whole,
+        window_attacked_power=told.edited,
         draws=_FINAL,
     )
+
+
+class WindowPowers(NamedTuple):
+    """Powers by a window detector on whole and edited texts, and how many texts they rest on."""
+
+    whole: float
+    edited: float
+    texts: float
+
+    def errors(self) -> dict[str, float]:
+        """Standard errors at most, from the texts' number alone: each has a power from 0 to 1."""
+        named = {"window_power": self.whole, "window_attacked_power": self.edited}
+        return {k: float(np.sqrt(p * (1.0 - p) / self.texts)) for k, p in named.items()}
+
+
+def window_powers(
+    test: WindowTest,
+    alpha: float,
+    signal: SignalModel,
+    delta: float,
+    edits: Edits,
+    *,
+    draws: int = _FINAL,
+    seed: int = 1,
+) -> WindowPowers:
+    """Return a design's powers by a window detector, simulated on whole and on edited texts."""
+    rates, weights = _rates(signal, test.n_tokens, test.gamma, delta)
+
+    def power(removal: float) -> float:
+        return test.power(
+            rates,
+            alpha,
+            weights=weights,
+            removal=removal,
+            context_width=edits.context_width,
+            draws=draws,
+            rng=np.random.default_rng(seed),
+        )
+
+    texts = np.inf if weights is None else weights.sum() ** 2 / (weights**2).sum()
+    return WindowPowers(power(0.0), power(edits.removal or 0.0), float(texts))
+
+
+def _rates(
+    signal: SignalModel, n_tokens: int, gamma: float, delta: float
+) -> tuple[Array, Array | None]:
+    """Return green rates of texts, (texts, steps), and the texts' weights.
+
+    A signal that knows no texts, but how much they vary, has rates of a Beta law.
+    """
+    each = signal.text_rates(gamma, np.array([delta]), n_tokens)
+    if each is not None:
+        return each[0][..., 0], each[1]
+    rate = signal.green_rate(gamma, delta)
+    c = signal.variance_inflation(n_tokens, gamma, delta)
+    if c <= 1.0 + 1e-9 or rate >= 1.0:
+        return rate, None
+    alike = (n_tokens - 1.0) / (c - 1.0) - 1.0  # the Beta law of beta_binomial_power
+    places = (np.arange(_TEXTS) + 0.5) / _TEXTS
+    drawn = special.betaincinv(rate * alike, (1.0 - rate) * alike, places)
+    return np.asarray(drawn, np.float64)[:, None], None
 
 
 @dataclass(frozen=True)
@@ -193,41 +257,6 @@ class _Search:
 
     def _enough(self, test: WindowTest, delta: float) -> bool:
         """Whether a design has the powers that are asked for, with some to spare."""
-        found = zip(self.powers(test, delta, _DRAWS), self.asked, strict=True)
+        told = window_powers(test, self.alpha, self.signal, delta, self.edits, draws=_DRAWS, seed=0)
+        found = zip(told[:2], self.asked, strict=True)
         return all(got >= p + _SPARE * np.sqrt(p * (1.0 - p) / _DRAWS) for got, p in found)
-
-    def powers(
-        self, test: WindowTest, delta: float, draws: int, seed: int = 0
-    ) -> tuple[float, float]:
-        """Return the power on whole texts and on texts of which a block was replaced."""
-        rates, weights = self._rates(test.gamma, delta)
-
-        def power(removal: float) -> float:
-            return test.power(
-                rates,
-                self.alpha,
-                weights=weights,
-                removal=removal,
-                context_width=self.edits.context_width,
-                draws=draws,
-                rng=np.random.default_rng(seed),
-            )
-
-        return power(0.0), power(self.edits.removal or 0.0)
-
-    def _rates(self, gamma: float, delta: float) -> tuple[Array, Array | None]:
-        """Return green rates of texts, (texts, steps), and the texts' weights.
-
-        A signal that knows no texts, but how much they vary, has rates of a Beta law.
-        """
-        each = self.signal.text_rates(gamma, np.array([delta]), self.n)
-        if each is not None:
-            return each[0][..., 0], each[1]
-        rate = self.signal.green_rate(gamma, delta)
-        c = self.signal.variance_inflation(self.n, gamma, delta)
-        if c <= 1.0 + 1e-9 or rate >= 1.0:
-            return rate, None
-        alike = (self.n - 1.0) / (c - 1.0) - 1.0  # the Beta law of beta_binomial_power
-        places = (np.arange(_TEXTS) + 0.5) / _TEXTS
-        drawn = special.betaincinv(rate * alike, (1.0 - rate) * alike, places)
-        return np.asarray(drawn, np.float64)[:, None], None

@@ -28,6 +28,7 @@ from powermark.detection import kernels
 from powermark.errors import FileProblem, InvalidInput
 from powermark.files import cache_folder, write_file
 from powermark.theory.power import binomial_tail
+from powermark.watermark.scheme import Mask
 
 Kind = Literal["winmax", "winmax-c"]
 SHORTEST = 20  # tokens of the shortest window; fewer can be all green by chance at any gamma
@@ -63,6 +64,10 @@ class Threshold:
 
     value: float | None
     size: float
+
+    def rejects(self, statistics: Array) -> Mask:
+        """Return which statistics are above the threshold; none where no test exists."""
+        return np.asarray(statistics > (np.inf if self.value is None else self.value))
 
 
 @dataclass(frozen=True)
@@ -232,8 +237,8 @@ class WindowTest:
         after it lose their mark. With a ``schedule`` the texts are marked by it, whatever
         ``gamma_prime``.
         """
-        value = self.threshold(alpha).value
-        if value is None:
+        threshold = self.threshold(alpha)
+        if threshold.value is None:
             return 0.0
         rng = rng or np.random.default_rng(self.seed)
         n, rejected = self.n_tokens, 0
@@ -251,7 +256,7 @@ class WindowTest:
             else:
                 marked = schedule.draw(rows, n, rng)
             colours = np.where(replaced, rng.random((rows, n)) < self.gamma, marked)
-            rejected += int((self.statistics(colours) > value).sum())
+            rejected += int(threshold.rejects(self.statistics(colours)).sum())
         return rejected / draws
 
 

@@ -13,6 +13,9 @@ _CALLED = {
     "power": "power",
     "size": "size (false positives)",
     "attacked_power": "power after edits",
+    "window_power": "power of the window detector",
+    "window_size": "its size (false positives)",
+    "window_attacked_power": "its power after edits",
 }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from powermark.calibration.design import Design, evaluate
 from powermark.calibration.profile import Profile
+from powermark.detection.window_plan import WindowPlan
+from powermark.detection.windows import Kind as WindowKind
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.writing import SETTINGS, Sampling
 from powermark.watermark.spec import WatermarkSpec
@@ -40,9 +42,10 @@ def _promise(
     if spec.design is not None:
         if n_tokens is not None or alpha is not None:
             raise InvalidInput("the spec has a plan, with its own n_tokens and alpha.")
-        names = {field.name for field in dataclasses.fields(Design)}
+        windows = spec.design.get("detector") in get_args(WindowKind)
+        kind = WindowPlan if windows else Design
         try:
-            return Design(**{name: spec.design[name] for name in names})
+            return kind(**{f.name: spec.design[f.name] for f in dataclasses.fields(kind)})
         except KeyError as error:
             raise InvalidInput(
                 f"the spec's plan has no {error.args[0]}: an older powermark made it.",

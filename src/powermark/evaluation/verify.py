@@ -21,13 +21,15 @@ from powermark.calibration.signal import PlugIn, SignalModel
 from powermark.calibration.steering import Goal, forward
 from powermark.calibration.tilt import Tilt
 from powermark.detection.scoring import score
+from powermark.detection.window_plan import WindowPlan, window_powers
+from powermark.detection.windows import WindowTest
 from powermark.evaluation.attacks import replace_block, substitute
 from powermark.evaluation.measure import (
     Estimate,
     detected,
-    green_counts,
     kl_until,
     mean_per_token,
+    share,
 )
 from powermark.evaluation.verification import Check, Verification
 from powermark.evaluation.writing import Record
@@ -42,6 +44,7 @@ __all__ = ["Check", "Verification", "verify"]
 JOINT_LEVEL = 0.95
 _TOO_MUCH = ("size", "kl")  # what a promise bounds from above; the rest it bounds from below
 _NAMES = ("gamma_prime", "kl", "power", "size", "attacked_power")
+_TESTED = ("power", "size", "attacked_power")  # by the detector that a plan was made for
 
 
 def verify(
@@ -81,7 +84,8 @@ def verify(
     )
     level = 1.0 - (1.0 - joint_level) / len(names)
     scheme = scheme_of(spec, key)
-    measured = _measured(scheme, promise, edits, marked, unmarked, level, seed, special_ids)
+    test = _window_test(promise)
+    measured = _measured(scheme, promise, test, edits, marked, unmarked, level, seed, special_ids)
     if spec.steering is not None or not recorded:
         # where a bias is 0, or was not recorded, only the colours say what is green
         texts = [record["token_ids"] for record in marked]
@@ -91,11 +95,12 @@ def verify(
         if recorded:
             measured["kl"] = kl_until(scheme, marked, n, level, special_ids=special_ids)
     told = {
-        name: _foretold(spec, promise, edits, signal) for name, signal in _signals(profile).items()
+        name: _foretold(spec, promise, test, edits, signal)
+        for name, signal in _signals(profile).items()
     }
     checks = [
         Check(
-            name=name,
+            name=_called(promise, name),
             promised=_promised(promise, name),
             plug_in=told["plug_in"][name],
             profile=told["profile"][name] if profile is not None else None,
@@ -127,9 +132,22 @@ def verify(
     )
 
 
+def _window_test(promise: Design) -> WindowTest | None:
+    """Return the window test that a plan was made for, if it was made for one."""
+    if not isinstance(promise, WindowPlan):
+        return None
+    return WindowTest(promise.detector, promise.n_tokens, promise.gamma)
+
+
+def _called(promise: Design, name: str) -> str:
+    """Return the promise's name of a quantity: a plan for windows has the count's powers beside."""
+    return f"window_{name}" if isinstance(promise, WindowPlan) and name in _TESTED else name
+
+
 def _measured(
     scheme: Scheme,
     promise: Design,
+    test: WindowTest | None,
     edits: Edits,
     marked: Sequence[Record],
     unmarked: Sequence[Record],
@@ -139,10 +157,14 @@ def _measured(
 ) -> dict[str, Estimate]:
     """Return what the texts show of each quantity."""
     n, k = promise.n_tokens, promise.critical_count
+    threshold = None if test is None else test.threshold(promise.alpha)
 
     def found_in(texts: Sequence[ArrayLike]) -> Estimate:
         """Count as a detector does that is not told the prompt."""
-        return detected(green_counts(scheme, texts, n, special_ids=special_ids), k, level)
+        scores = score(scheme, texts, special_ids=special_ids)
+        if test is None or threshold is None:
+            return detected(scores.first_greens(n), k, level)
+        return share(threshold.rejects(test.statistics(scores.first_colours(n))), level)
 
     ids = [record["token_ids"] for record in marked]
     found = {
@@ -163,16 +185,16 @@ def _measured(
 
 
 def _promised(promise: Design, name: str) -> float:
-    return float(promise.alpha if name == "size" else getattr(promise, name))
+    return float(promise.alpha if name == "size" else getattr(promise, _called(promise, name)))
 
 
 def _holds(promise: Design, name: str, measured: Estimate, level: float) -> bool | None:
     """Say whether a promise is kept, within the measurement's interval and the promise's error."""
     sampled = promise.profile is not None and name != "size"
-    errors = promise.standard_errors or {}
-    if not measured.known or (sampled and name not in errors):
+    error = (promise.standard_errors or {}).get(_called(promise, name)) if sampled else 0.0
+    if not measured.known or error is None:
         return None
-    reach = float(special.ndtri(0.5 + level / 2.0)) * (errors[name] if sampled else 0.0)
+    reach = float(special.ndtri(0.5 + level / 2.0)) * error
     promised = _promised(promise, name)
     if name in _TOO_MUCH:
         return bool(measured.value - np.hypot(measured.value - measured.low, reach) <= promised)
@@ -191,7 +213,11 @@ def _edits(promise: Design) -> Edits:
 
 
 def _foretold(
-    spec: WatermarkSpec, promise: Design, edits: Edits, signal: SignalModel
+    spec: WatermarkSpec,
+    promise: Design,
+    test: WindowTest | None,
+    edits: Edits,
+    signal: SignalModel,
 ) -> dict[str, float]:
     """Return what a signal model says of the mark, steered or not."""
     n, schedule = promise.n_tokens, spec.schedule
@@ -205,7 +231,12 @@ def _foretold(
             edits=edits,
             test=promise.test,
         )
-        return {name: getattr(design, name) for name in _NAMES}
+        told = {name: getattr(design, name) for name in _NAMES}
+        if test is not None:
+            by_windows = window_powers(test, promise.alpha, signal, spec.delta, edits)
+            told |= {"power": by_windows.whole, "attacked_power": by_windows.edited}
+            told["size"] = test.threshold(promise.alpha).size
+        return told
     goal = Goal.of(spec.gamma, promise.alpha, [n], edits=edits)
     settled = signal.at_strength(max(promise.gamma_prime - spec.gamma, 0.0))
     found = forward(goal, Tilt.of(settled, spec.gamma, n), schedule.deltas)

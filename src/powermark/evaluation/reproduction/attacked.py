@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from powermark.checks import Array
 from powermark.detection.scoring import score
-from powermark.detection.windows import WindowTest
+from powermark.detection.windows import Threshold, WindowTest
 from powermark.evaluation.attacks import replace_block
 from powermark.evaluation.experiments.lab import Lab
 from powermark.evaluation.measure import Estimate, detected, share
@@ -20,6 +18,7 @@ from powermark.evaluation.reproduction.summary import Row
 from powermark.evaluation.runner import Cell
 from powermark.evaluation.writing import Record
 from powermark.theory.power import binomial_tail, critical_count
+from powermark.watermark.scheme import Mask
 
 
 def attack(
@@ -35,7 +34,7 @@ def attack(
     plain = [unmarked[record["number"]]["token_ids"] for record in marked]
     for removal in (0.0, *REMOVED):
         ids = replace_block(whole, plain, removal, seed=lab.seed, within=N_TOKENS).ids
-        colours = _first_colours(lab, cell.gamma, ids)
+        colours = score(lab.scheme(cell.gamma), ids).first_colours(N_TOKENS)
         for detector, (found, size) in _detections(cell.gamma, colours).items():
             yield {
                 "corpus": cell.corpus,
@@ -53,25 +52,14 @@ def attack(
             }
 
 
-def _first_colours(lab: Lab, gamma: float, texts: Sequence[ArrayLike]) -> Array:
-    """Colours of the first N_TOKENS that count, of the texts that have so many."""
-    scores = score(lab.scheme(gamma), texts)
-    rows = [scores.colours(i)[:N_TOKENS] for i in range(scores.texts)]
-    kept = [row for row in rows if row.size == N_TOKENS]
-    return np.array(kept, np.float64).reshape(-1, N_TOKENS)
-
-
-def _detections(gamma: float, colours: Array) -> dict[str, tuple[Estimate, float]]:
+def _detections(gamma: float, colours: Mask) -> dict[str, tuple[Estimate, float]]:
     """Return the share that each detector finds, and its size."""
     k = int(critical_count(N_TOKENS, gamma, ALPHA))
-    threshold, size = _threshold(gamma)
-    if threshold is None or not len(colours):  # no test of the level exists: nothing is found
-        windows = share(np.zeros(len(colours)))
-    else:
-        windows = share(_test(gamma).statistics(colours) > threshold)
+    threshold = _threshold(gamma)
+    windows = share(threshold.rejects(_test(gamma).statistics(colours)))
     return {
         "count": (detected(colours.sum(axis=1), k), float(binomial_tail(N_TOKENS, k, gamma))),
-        "winmax-c": (windows, size),
+        "winmax-c": (windows, threshold.size),
     }
 
 
@@ -81,10 +69,8 @@ def _test(gamma: float) -> WindowTest:
 
 
 @lru_cache(maxsize=512)
-def _threshold(gamma: float) -> tuple[float | None, float]:
-    """WinMax-C's threshold, None where no test of the level exists, and its size."""
-    found = _test(gamma).threshold(ALPHA)
-    return found.value, found.size
+def _threshold(gamma: float) -> Threshold:
+    return _test(gamma).threshold(ALPHA)
 
 
 def held(attacked: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
