@@ -5,7 +5,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .PHONY: demo test check bench prove chromium browser pictures fuzz docs site clean release-check test-vllm test-llama-cpp test-sglang
-PAGES := README.md docs/reproduction.md docs/cli.md docs/profiles.md docs/steering.md docs/gallery.md docs/reference/rest.md docs/threat-model.md
+PAGES := README.md docs/reproduction.md docs/cli.md docs/profiles.md docs/steering.md docs/gallery.md docs/reference/rest.md docs/reference/answers.md docs/reference/spec.md docs/reference/profile.md docs/threat-model.md
 export NO_MKDOCS_2_WARNING := 1
 DATA ?= data
 PROVE ?= --data $(DATA) --work work/proof

@@ -21,6 +21,7 @@ UNLOCKS = {
     "corpus": "powermark.corpus.scan powermark.corpus.readers",
     "ray": "powermark.corpus.ray ray.data",
     "experiments": "matplotlib torch rouge_score",
+    "llama-cpp": "powermark.integrations.llama_cpp llama_cpp",
     "docs": "mkdocs mkdocstrings latex2mathml.converter",
     "release": "build hatchling pip_audit cyclonedx_py",
     "all": "matplotlib torch bert_score uvicorn pyarrow ray.data",

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import cog
-import typer
 from fastapi import FastAPI
 
-from powermark.interfaces.cli import app as command_line
 from powermark.interfaces.server import routes
-
-_OPTION = re.compile(r"--([a-z][a-z-]*)")
-
-
-def _helps() -> dict[str, str]:
-    """Return what the command line says of each option: fields of the same name mean the same."""
-    commands = typer.main.get_command(command_line).commands  # type: ignore[attr-defined]
-    options = [option for command in commands.values() for option in command.params]
-    return {option.name: option.help for option in reversed(options) if option.help}
 
 
 def _kind(field: dict[str, Any]) -> str:
@@ -33,23 +21,19 @@ def _kind(field: dict[str, Any]) -> str:
         return ", ".join(f"`{one}`" for one in field["enum"])
     if field.get("type") == "array":
         return f"list of {_kind(field['items'])}"
-    low = field.get("minimum", field.get("exclusiveMinimum"))
-    high = field.get("maximum", field.get("exclusiveMaximum"))
-    ends = [f"{word} {end:.8g}" for word, end in (("from", low), ("to", high)) if end is not None]
+    bounds = [("from", field.get("minimum")), ("to", field.get("maximum"))]
+    if field.get("type") == "integer" and "exclusiveMaximum" in field:
+        bounds[1] = ("to", field["exclusiveMaximum"] - 1)
+    ends = [f"{word} {end:,.10g}" for word, end in bounds if end is not None]
     return " ".join([str(field.get("type", "any")), *ends])
 
 
 def _table(schema: dict[str, Any]) -> None:
-    helps = _helps()
     cog.outl("\n| field | type | default | |\n|---|---|---|---|")
     for name, field in schema["properties"].items():
         default = "" if field.get("default") is None else f"`{json.dumps(field['default'])}`"
         default = "required" if name in schema.get("required", ()) else default
-        means = _OPTION.sub(
-            lambda option: f"`{option[1].replace('-', '_')}`",
-            field.get("description") or helps.get(name, ""),
-        )
-        cog.outl(f"| `{name}` | {_kind(field)} | {default} | {means} |")
+        cog.outl(f"| `{name}` | {_kind(field)} | {default} | {field['description']} |")
 
 
 def rest() -> None:

@@ -51,7 +51,7 @@ def new_file(path: str | Path) -> Iterator[IO[bytes]]:
     A link is followed. What is no plain file, or holds a key, is left alone.
     """
     path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
-    if path.exists() and (not path.is_file() or _holds_key(path)):
+    if path.exists() and (not path.is_file() or holds_key(path)):
         raise FileProblem(
             f"{str(path)!r} is not a file that may be overwritten.", hint="choose another name."
         )
@@ -95,7 +95,8 @@ def lock(file: int) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _holds_key(path: Path) -> bool:
+def holds_key(path: Path) -> bool:
+    """Whether a file begins as a key file does: it must not be written to."""
     try:
         with path.open("rb") as stream:
             return stream.read(len(KEY_START)) == KEY_START

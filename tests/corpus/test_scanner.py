@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from powermark import plan_for_windows
 from powermark.corpus.batches import IDS, TEXT, Batch
 from powermark.corpus.scanner import SCHEMA, Scanner
 from powermark.detection.detection import Detector
 from powermark.detection.text import characters_of, flat_ids
 from powermark.errors import InvalidInput
 from powermark.watermark.keys import PUBLIC_HASH_KEY, SecretKey, save_hash_key
+from powermark.watermark.spec import WatermarkSpec
 from tests.corpus.conftest import KEY, World, documents, save_key, text_of
 
 
@@ -160,6 +162,14 @@ def test_a_ring_of_keys(world: World) -> None:
         best = min(look.detect(texts[int(row["id"][1:])]).p_mid for look in alone)
         assert row["p_mid"] == pytest.approx(min(1.0, 2.0 * best))
     assert all(0.0 < size <= 0.01 for size in table["size"].to_pylist())
+
+
+def test_the_plan_s_own_detector_is_used(world: World) -> None:
+    design = plan_for_windows(n_tokens=30, alpha=0.05, power=0.9, removal=0.2)
+    (spec,) = world.recipe().specs
+    windows = WatermarkSpec.from_plan(design, vocab_size=spec.vocab_size)
+    table = world.recipe(specs=(windows,)).scanner().scan(batch([list(range(40))])).table
+    assert table["detector"].to_pylist() == ["winmax-c"]
 
 
 def test_long_documents_have_a_detector_of_their_own(world: World) -> None:

@@ -139,6 +139,8 @@ def test_nothing_to_score() -> None:
 
 
 def test_what_is_refused() -> None:
+    with pytest.raises(SpecMismatch, match="token ids below 60; the text has -5"):
+        score(pm1(1), [[1, 2, -5, 7]])
     with pytest.raises(SpecMismatch, match="token ids below 60; the text has 60"):
         score(pm1(1), [[1, 60]])
     with pytest.raises(InvalidInput, match="a row of token ids; got shape"):

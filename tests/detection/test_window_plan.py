@@ -104,6 +104,10 @@ def test_what_cannot_be_is_refused() -> None:
         plan_for_windows(n_tokens=10, alpha=0.01, power=0.9, removal=0.9)
     with pytest.raises(InvalidInput, match="n_tokens must be in"):
         plan_for_windows(**{**ASKED, "n_tokens": 5_000})
+    with pytest.raises(InvalidInput, match="detector must be one of"):
+        plan_for_windows(**ASKED, detector="count")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="alpha must be in"):
+        plan_for_windows(**{**ASKED, "alpha": 0.9995})
     for power in (0.01, 0.9995):
         with pytest.raises(InvalidInput, match="power must be in"):
             plan_for_windows(**{**ASKED, "power": power})
@@ -129,5 +133,5 @@ def test_the_command_line(
         replace(written, design=written.design | {"detector": ["count"]})
     assert "missing: --removal." in run("--detector", "winmax-c")
     assert "takes no --gamma, --steer." in run(*ours, "--steer", "--gamma", ".5")
-    assert "must be count, winmax-c or winmax; got 'z'." in run("--detector", "z")
+    assert "must be count, winmax or winmax-c; got 'z'." in run("--detector", "z")
     assert "--compare needs --profile" in run(*ours, "--compare")

@@ -1,12 +1,17 @@
 """WinMax and WinMax-C, against every window one by one, and their null against theirs."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from powermark.detection.detection import Detector
 from powermark.detection.windows import WindowTest
 from powermark.errors import InvalidInput
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.spec import WatermarkSpec
+from tests.detection.marked import marked_ids
 
 
 @pytest.fixture(autouse=True)
@@ -180,3 +185,24 @@ def test_what_is_refused() -> None:
             WindowTest("winmax", 50, 0.5, smallest, largest)
     with pytest.raises(InvalidInput, match="colours must be 50; got shape"):
         WindowTest("winmax", 50, 0.5).statistic([True])
+
+
+def test_strong_marks_are_told_in_numbers() -> None:
+    """Where the union bound is used, a p-value is never said to be 0, nor its bits infinite."""
+    test = WindowTest("winmax-c", 900, 0.25)
+    green = np.random.default_rng(0).random(900) < 0.98
+    assert test.p_bound(test.statistic(green).statistic) == 1e-200
+    spec = WatermarkSpec(gamma=0.25, delta=8.0, context_width=2, vocab_size=5_000)
+    key, rng = SecretKey(bytes(32)), np.random.default_rng(1)
+    ids = marked_ids(spec, key, 1_000, rng, rate=0.98)
+    found = Detector(spec, key, alpha=1e-6, detector="winmax-c").detect(ids)
+    assert found.verdict == "watermarked"
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_tables_that_are_not_to_be_kept_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERMARK_CACHE", str(tmp_path))
+    assert WindowTest("winmax", 33, 0.5, draws=999, keep=False).null.size == 999
+    assert not [*tmp_path.rglob("*")]

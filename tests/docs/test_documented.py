@@ -5,6 +5,7 @@ import json
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,11 +51,29 @@ def test_every_command_is_documented() -> None:
     assert sorted(headings) == sorted(commands(typer.main.get_command(app), "powermark"))
 
 
-def test_every_route_is_documented() -> None:
+def openapi() -> dict[str, Any]:
+    """Return the description of all routes."""
     server = FastAPI()
     for router in (routes.api, routes.generating, routes.health):
         server.include_router(router)
-    want = [f"{m.upper()} {p}" for p, methods in server.openapi()["paths"].items() for m in methods]
+    return server.openapi()
+
+
+def test_every_field_of_a_request_is_documented() -> None:
+    found = openapi()
+    models = found["components"]["schemas"]
+    routes_of = [route for methods in found["paths"].values() for route in methods.values()]
+    bodies = [route["requestBody"] for route in routes_of if "requestBody" in route]
+    names = re.findall(r"schemas/(\w+)", json.dumps(bodies))
+    for name in names:
+        names += set(re.findall(r"schemas/(\w+)", json.dumps(models[name]))) - {*names}
+        for field, about in models[name]["properties"].items():
+            assert about.get("description"), f"{name}.{field}"
+    assert "TextAsked" in names
+
+
+def test_every_route_is_documented() -> None:
+    want = [f"{m.upper()} {p}" for p, methods in openapi()["paths"].items() for m in methods]
     page = (DOCS / "reference" / "rest.md").read_text(encoding="utf-8")
     assert re.findall(r"^## ((?:GET|POST) .*)$", page, re.M) == want
     guide = (DOCS / "serve.md").read_text(encoding="utf-8")
@@ -74,7 +93,8 @@ def test_every_formula_has_its_function() -> None:
 def test_the_spec_page_is_the_format() -> None:
     page = (DOCS / "reference" / "spec.md").read_text(encoding="utf-8")
     fields = [field.name for field in dataclasses.fields(WatermarkSpec)]
-    assert re.findall(r"^\| `(\w+)` \|", page, re.M) == ["format", "version", *fields, "digest"]
+    spec = page.partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", spec, re.M) == ["format", "version", *fields, "digest"]
     shown = json.loads(re.findall(r"```json\n(.*?)```", page, re.S)[0])
     assert WatermarkSpec.from_dict(shown).to_dict() == shown
 
@@ -111,3 +131,13 @@ def test_the_site_shows_every_page() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
     assert set(re.findall(r"[\w/-]+\.md", text.partition("\nnav:")[2])) == pages
+
+
+def test_the_gallery_shows_every_figure() -> None:
+    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    folders = (DOCS / "figures", *(DOCS / "reproduction").iterdir())
+    files = (path for folder in folders for path in folder.iterdir())
+    figures = {str(path.relative_to(DOCS)) for path in files if path.suffix in (".svg", ".png")}
+    shown = dict(re.findall(r"^!\[.*?\]\((.*)\)\n\n\*(.*)\*$", page, re.M))
+    assert shown.keys() == figures
+    assert all(len(caption.split()) > 1 for caption in shown.values())

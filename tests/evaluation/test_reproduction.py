@@ -254,7 +254,7 @@ def test_claims_that_do_not() -> None:
     for part in (*wrong, "unmarked", "WinMax-C finds"):
         assert of(found, part) == {"differs"}
     assert of(found, "y = kx") == {"corrected"}
-    assert found["and under H1, at the green rate of Theorem 3.7"] == "corrected"
+    assert found["and under H1, at the green rate of Theorem 3.5"] == "corrected"
 
 
 def test_claims_where_little_is_known() -> None:
@@ -278,7 +278,7 @@ def test_claims_where_little_is_known() -> None:
     for row in (*close.false_positives, *close.attacked[:2]):
         row |= {"high": 0.06, "tpr": 0.9}
     close.points[0].update(gamma=0.1, on_frontier=True)
-    close.points[1].update(kl=0.0, tpr_high=1.0)
+    close.points[1].update(kl=0.0, kl_low=0.0, tpr_high=1.0)
     found = claims(close)
     told = verdicts(found)
     for part in ("variance", "on the frontier", "a calibrated plan's", "unmarked", "no gamma"):

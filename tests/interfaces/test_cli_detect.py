@@ -95,6 +95,9 @@ def test_many_texts(run: Run, given: tuple[str, ...], marked: list[int], tmp_pat
     _, out, _ = run("detect", *given, str(folder / "d.jsonl"), "--json")
     assert [json.loads(line)["source"].split(":")[-1] for line in out.splitlines()] == ["1", "2"]
     assert "--html is for one text" in run("detect", *given, str(folder), "--html", "x")[2]
+    (folder / "d.jsonl").rename(folder / "D.JSONL")
+    _, out, _ = run("detect", *given, str(folder / "D.JSONL"), "--json")
+    assert [json.loads(line)["source"].split(":")[-1] for line in out.splitlines()] == ["1", "2"]
 
 
 def test_exit_codes(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The REST interface: the command line's JSON, health and pages."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from powermark.errors import PowermarkError
 from powermark.interfaces.server.library import Library
 from powermark.interfaces.server.limits import Limits
+from tests.calibration.test_profile import sample
 from tests.interfaces.server import (
     SECRET,
     WORDS,
@@ -84,6 +86,12 @@ def test_specs_are_those_of_the_command_line(
     assert (status, found["design"]["signal"][:9]) == (200, "dirichlet")
     status, said = local.post("/v1/spec", body)
     assert (status, said["error"]["hint"]) == (422, "give like or vocab_size.")
+    about = {"model": "other", "vocab_size": 200, "digest": "d"}
+    library = replace(ready.library, profiles={"p": replace(sample()[1], about=about)})
+    with asking(library) as asked:
+        status, said = asked.post("/v1/spec", body | {"profile": "p", "like": "demo"})
+        assert status == 422
+        assert "of 'other', whose tokenizer is not the spec's" in said["error"]["message"]
     _, shown, _ = run("spec", "show", str(ready.folder / "demo.json"), "--json")
     found = local.http.get("/v1/specs").json()
     assert found["specs"][0]["spec"] == json.loads(shown)

@@ -1,11 +1,15 @@
 """Who may ask a server, and how much is told: tokens, scopes, proxies."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from powermark import plan_for_windows
 from powermark.errors import FileProblem
 from powermark.interfaces.server.access import Client, Tokens
+from powermark.watermark.keys import load_key, new_key
+from powermark.watermark.spec import WatermarkSpec
 from tests.interfaces.server import Asked, Ready, asking, lines_of, text_of
 from tests.interfaces.test_cli import Run, run
 
@@ -92,6 +96,9 @@ def test_tokens_are_kept_in_files(run: Run, tmp_path: Path) -> None:
     assert "a token needs a name" in run("token", str(path), "a b")[2]
     assert "a token needs a name" in run("token", str(path), "bob", "--scope", "all")[2]
     assert "cannot write" in run("token", str(tmp_path), "bob")[2]
+    key = new_key(tmp_path / "k.key")
+    assert "k.key' holds a key." in run("token", str(tmp_path / "k.key"), "bob")[2]
+    assert load_key(tmp_path / "k.key") == key
     for content in (
         "",
         "alice inspect",
@@ -104,3 +111,23 @@ def test_tokens_are_kept_in_files(run: Run, tmp_path: Path) -> None:
             Tokens.load(path)
     with pytest.raises(FileProblem, match="cannot read the tokens"):
         Tokens.load(tmp_path / "none")
+
+
+def test_the_plan_s_own_detector_needs_no_scope(
+    ready: Ready, tokens: tuple[Tokens, dict[str, str]]
+) -> None:
+    known, secret = tokens
+    few = {"Authorization": f"Bearer {secret['detect']}"}
+    mark = ready.library.mark("demo")
+    design = plan_for_windows(n_tokens=30, alpha=0.05, power=0.9, removal=0.2)
+    spec = replace(
+        WatermarkSpec.from_plan(design, vocab_size=mark.spec.vocab_size),
+        tokenizer_digest=mark.spec.tokenizer_digest,
+    )
+    library = replace(ready.library, marks={"windows": replace(mark, name="windows", spec=spec)})
+    body = {"spec": "windows", "text": text_of(ready.marked)}
+    with asking(library, tokens=known) as asked:
+        for more in ({}, {"detector": "winmax-c"}):
+            status, found = asked.post("/v1/detect", body | more, **few)
+            assert (status, found["detector"]) == (200, "winmax-c")
+        assert asked.post("/v1/detect", body | {"detector": "count"}, **few)[0] == 403

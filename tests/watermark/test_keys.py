@@ -172,3 +172,12 @@ def test_wrong_hash_keys(tmp_path: Path, text: str) -> None:
 def test_hash_keys_are_whole_numbers(value: int) -> None:
     with pytest.raises(InvalidInput, match="from 1 to 2\\^43 - 1"):
         HashKey(value)
+
+
+def test_a_key_given_for_a_file_s_name_is_not_shown(tmp_path: Path) -> None:
+    for key in (PREFIX + "ab" * 32, HASH_PREFIX + "77"):
+        for take in (load_key, load_hash_key, load_ring, new_key):
+            for name in (key, str(tmp_path / key)):
+                with pytest.raises(FileProblem, match="a key was given where") as caught:
+                    take(name)
+                assert key[-4:] not in f"{caught.value} {caught.value.hint}"

@@ -45,7 +45,10 @@ def load_profile(path: str | Path, *, unfinished: bool = False) -> Profile:
         raise FileProblem(
             f"cannot read {str(path)!r}: {error.strerror or error}.", hint=hint
         ) from None
-    except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+    except (
+        ValueError, TypeError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error,
+        RuntimeError,  # encrypted, of an unknown method, or nested without end
+    ):  # fmt: skip
         raise FileProblem(f"{str(path)!r} is not a profile, or is cut off.", hint=hint) from None
     if about.pop("format", None) != FORMAT or type(about.get("version")) is not int:
         raise FileProblem(f"{str(path)!r} is not a profile.", hint=hint)

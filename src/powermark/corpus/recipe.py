@@ -43,7 +43,7 @@ class Recipe:
     key_folder: str | None = None
     model: str | None = None
     alpha: float | None = None
-    detector: Kind = "count"
+    detector: Kind | None = None
     windows_above: int | None = None
     normalise_text: bool = False
     wanted: Wanted = field(default_factory=Wanted)
@@ -55,7 +55,7 @@ class Recipe:
                 f"give one key for all specs or one for each; got {len(self.keys)} keys and "
                 f"{len(self.specs)} specs."
             )
-        if self.windows_above is not None and not self.detector.startswith("winmax"):
+        if self.windows_above is not None and self.detector not in ("winmax", "winmax-c"):
             raise InvalidInput("windows for long documents need the detector winmax or winmax-c.")
         tokenizer = None if self.model is None else load_tokenizer(self.model)
         keys = self.keys * len(self.specs) if len(self.keys) == 1 else self.keys
@@ -65,7 +65,7 @@ class Recipe:
     def _mark(self, spec: WatermarkSpec, key: str | None, tokenizer: Any) -> Mark:
         ring = load_keys_for(spec, key, self.key_folder)
 
-        def detector(kind: Kind) -> Detector:
+        def detector(kind: Kind | None) -> Detector:
             return Detector(
                 spec,
                 ring,

@@ -78,8 +78,7 @@ class Detector:
         normalise_text: bool = False,
         special_ids: Collection[int] = (),
     ) -> None:
-        if detector is None:
-            detector = (spec.design or {}).get("detector", "count")
+        detector = cast(Kind, detector or spec.planned_detector)
         if detector not in get_args(Kind):
             raise InvalidInput(f"detector must be one of {get_args(Kind)}; got {detector!r}.")
         named = keys if isinstance(keys, Mapping) else {"": keys}

@@ -164,7 +164,8 @@ def _score(
     real = ids[present]
     if real.size and not (int(real.min()) >= 0 and int(real.max()) < size):
         raise SpecMismatch(
-            f"the spec is for token ids below {size}; the text has {real.max()}.",
+            f"the spec is for token ids below {size}; the text has "
+            f"{real.min() if real.min() < 0 else real.max()}.",
             hint="was it tokenised with the tokenizer that the spec is for?",
         )
     special = np.zeros(size, bool)

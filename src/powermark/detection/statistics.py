@@ -29,12 +29,12 @@ def _tails(green: ArrayLike, scored: ArrayLike, gamma: ArrayLike) -> tuple[Array
         np.asarray(green, np.float64), np.asarray(scored, np.float64), open_unit("gamma", gamma)
     )
     plain = np.where(s > n, 0.0, binomial_tail(np.maximum(n, 1.0), s, g))  # checks its arguments
-    logarithm = np.empty(plain.shape)
-    for place in np.ndindex(plain.shape) if (plain < _TINY).any() else ():
-        given = (float(one[place]) for one in (s, n, g))
-        logarithm[place] = _log_tail(*given) if plain[place] < _TINY else 0.0
     with np.errstate(divide="ignore"):
-        return plain, np.where(plain < _TINY, logarithm, np.log(plain))
+        logarithm = np.asarray(np.log(plain))
+    for place in zip(*np.nonzero(np.atleast_1d(plain) < _TINY), strict=True):
+        where = place if plain.ndim else ()
+        logarithm[where] = _log_tail(*(float(one[where]) for one in (s, n, g)))
+    return plain, logarithm
 
 
 def _log_tail(s: float, n: float, g: float) -> float:

@@ -8,21 +8,21 @@ random numbers for every design, so that the simulated power rises with delta as
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from scipy import special
 
-from powermark.calibration.design import Design, evaluate
+from powermark.calibration.design import Design, evaluate, fields_of
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.signal import MAX_DELTA, PlugIn, SignalModel
-from powermark.calibration.solve import GAMMA_GRID
+from powermark.calibration.solve import on_grid
 from powermark.checks import Array, count, in_interval, open_unit
 from powermark.detection.windows import Kind, WindowTest
-from powermark.errors import Infeasible
+from powermark.errors import Infeasible, InvalidInput
 from powermark.signature import signature
+from powermark.theory.power import beta_total
 
 LONGEST = 400  # tokens; a search takes time in the square of a text's length, here minutes
 MOST_POWER = 0.999  # that a few thousand texts can show
@@ -105,7 +105,9 @@ def plan_for_windows(
     """
     n = int(count("n_tokens", n_tokens))
     in_interval("n_tokens", n, 1, LONGEST, closed="both")
-    open_unit("alpha", alpha)
+    in_interval("alpha", alpha, 0.0, MOST_POWER, closed="neither")
+    if detector not in get_args(Kind):
+        raise InvalidInput(f"detector must be one of {get_args(Kind)}; got {detector!r}.")
     attacked = power if attacked_power is None else attacked_power
     for name, value in (("power", power), ("attacked_power", attacked)):
         in_interval(name, value, alpha, MOST_POWER, closed="high")
@@ -115,7 +117,7 @@ def plan_for_windows(
     design = evaluate(gamma, delta, n_tokens=n, alpha=alpha, signal=search.signal, edits=edits)
     test = search.test(gamma)
     told = window_powers(test, alpha, search.signal, delta, edits)
-    fields = {field.name: getattr(design, field.name) for field in dataclasses.fields(Design)}
+    fields = fields_of(design)
     if design.standard_errors is not None:
         fields["standard_errors"] = design.standard_errors | told.errors()
     fields["signature"] = signature(
@@ -194,7 +196,7 @@ def _rates(
     c = signal.variance_inflation(n_tokens, gamma, delta)
     if c <= 1.0 + 1e-9 or rate >= 1.0:
         return rate, None
-    alike = (n_tokens - 1.0) / (c - 1.0) - 1.0  # the Beta law of beta_binomial_power
+    alike = beta_total(n_tokens, c)
     places = (np.arange(_TEXTS) + 0.5) / _TEXTS
     drawn = special.betaincinv(rate * alike, (1.0 - rate) * alike, places)
     return np.asarray(drawn, np.float64)[:, None], None
@@ -215,7 +217,7 @@ class _Search:
     def best(self) -> tuple[float, float]:
         """Return gamma and delta: a coarse look over gamma, a finer one, and then exactly."""
         test = self.test(0.5)
-        quick = WindowTest(self.detector, self.n, 0.5, draws=min(_ROUGH, test.draws or _ROUGH))
+        quick = replace(test, draws=min(_ROUGH, test.draws or _ROUGH))
         alike = quick.supports(self.alpha) == test.supports(self.alpha)
         rough = replace(
             self, signal=self.signal.thinned(), null_draws=quick.draws if alike else None
@@ -238,7 +240,7 @@ class _Search:
         """Return the cheapest gamma and delta with enough power; None where none has it."""
         best, least = None, np.inf
         inside = gammas[(gammas > 0.0) & (gammas < 1.0)]
-        for gamma in (np.floor(inside / GAMMA_GRID) * GAMMA_GRID).tolist():
+        for gamma in on_grid(inside).tolist():
             test = self.test(gamma)
             low, high = 0.0, MAX_DELTA
             if not self._enough(test, high):
@@ -252,8 +254,8 @@ class _Search:
         return best
 
     def test(self, gamma: float) -> WindowTest:
-        """Return the detector at a gamma."""
-        return WindowTest(self.detector, self.n, gamma, draws=self.null_draws)
+        """Return the detector at a gamma; of many that are tried one will be used."""
+        return WindowTest(self.detector, self.n, gamma, draws=self.null_draws, keep=False)
 
     def _enough(self, test: WindowTest, delta: float) -> bool:
         """Whether a design has the powers that are asked for, with some to spare."""

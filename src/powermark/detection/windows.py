@@ -12,7 +12,7 @@ texts, are served by a union bound over exact binomial tails.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import Literal, get_args
@@ -36,6 +36,7 @@ ENOUGH = 20  # null draws beyond a threshold that make its size trustworthy
 LONGEST = 5_000  # tokens up to which the null is simulated
 _DOUBT = 1e-3  # probability that a simulated null is more lenient than it says
 _BATCH = 4_000_000  # colours drawn at a time
+_LEAST = 1e-200  # below which tails may be too small to be held
 _VERSION = 2  # of the cached tables
 _SEAL = 16  # bytes of the digest that a cached table begins with
 
@@ -85,6 +86,8 @@ class WindowTest:
         tokens or more, and blocks none to half of the text.
     draws, seed
         Of the simulated law under H0.
+    keep
+        Whether the simulated law is kept on disk, for other processes.
     """
 
     kind: Kind
@@ -94,6 +97,7 @@ class WindowTest:
     largest: int | None = None
     draws: int | None = None
     seed: int = 0
+    keep: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -169,7 +173,7 @@ class WindowTest:
     def p_bound(self, statistic: float) -> float:
         """An upper bound of the p-value that simulates nothing, for levels below 1/draws.
 
-        The sum over all windows of their exact binomial tails; at most 1.
+        The sum over all windows of their exact binomial tails; at most 1, and never said to be 0.
         """
         assert self.smallest is not None
         assert self.largest is not None
@@ -180,7 +184,7 @@ class WindowTest:
         # one less than it could be where rounding decides, which only makes the bound larger
         needed = np.ceil(lengths * self.gamma + statistic * spread - 1e-9)
         tails = binomial_tail(lengths, np.maximum(needed, 0.0), self.gamma)
-        return float(min(1.0, (places * tails).sum()))
+        return float(np.clip((places * tails).sum(), _LEAST, 1.0))
 
     def supports(self, alpha: float) -> bool:
         """Whether a simulation is worth it, and has enough draws for a test of this level."""
@@ -283,6 +287,8 @@ def _null(test: WindowTest) -> Array:
             ]
         )
     )
+    if not test.keep:
+        return found
     content = found.astype("<f8").tobytes()
     with contextlib.suppress(OSError, FileProblem):  # a cache that cannot be written is no harm
         path.parent.mkdir(parents=True, exist_ok=True)

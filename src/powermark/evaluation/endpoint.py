@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from statistics import median
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from powermark.calibration.design import Design
+from powermark.calibration.profile import Profile
 from powermark.checks import count
 from powermark.detection.detection import Detector
 from powermark.detection.text import lost_in_round_trip, token_ids_of
@@ -46,7 +47,17 @@ class Endpoint:
     timeout: float = 600.0
 
     def __post_init__(self) -> None:
-        if urlsplit(self.url).scheme not in ("http", "https"):
+        if "@" in self.url:  # a name and password would stand in messages
+            raise InvalidInput(
+                "an endpoint's address holds no name or password.",
+                hint=f"put what the server wants to know into {KEY_ENVIRONMENT}.",
+            )
+        try:
+            parts = urlsplit(self.url)
+            good = parts.scheme in ("http", "https") and parts.port != 0
+        except ValueError:  # a host or port that is none
+            good = False
+        if not good or " " in self.url or not self.url.isprintable():
             raise InvalidInput(f"an endpoint is an http or https address; got {self.url!r}.")
 
     def first_model(self) -> str:
@@ -81,7 +92,9 @@ class Endpoint:
 
     def _open(self, path: str, body: dict[str, Any] | None) -> Any:
         headers = {"Content-Type": "application/json"}
-        if secret := os.environ.get(KEY_ENVIRONMENT):
+        if secret := os.environ.get(KEY_ENVIRONMENT, "").strip():
+            if not (secret.isascii() and secret.isprintable()):
+                raise InvalidInput(f"{KEY_ENVIRONMENT} holds what no request can carry.")
             headers["Authorization"] = f"Bearer {secret}"
         data = None if body is None else json.dumps(body).encode()
         address = f"{self.url.rstrip('/')}/{path}"
@@ -93,7 +106,7 @@ class Endpoint:
             except ValueError:
                 said = error.reason
             raise EngineProblem(f"{address} answers {error.code}: {said}") from None
-        except (URLError, TimeoutError) as error:
+        except (OSError, HTTPException, UnicodeError) as error:  # URLError, too
             reason = getattr(error, "reason", error)
             raise EngineProblem(
                 f"cannot reach {address}: {reason}.", hint="is the server running there?"
@@ -122,7 +135,8 @@ class Answers:
     def speed(self) -> dict[str, float]:
         """Return median speeds, and the share lost by marking: the median over pairs of rounds."""
         found = {name: median(speeds) for name, speeds in self.speeds.items() if speeds}
-        pairs = list(zip(self.speeds["marked"], self.speeds["unmarked"], strict=False))
+        rounds = zip(self.speeds["marked"], self.speeds["unmarked"], strict=False)
+        pairs = [(marked, plain) for marked, plain in rounds if plain > 0.0]
         if pairs:
             found["lost"] = median(1.0 - marked / plain for marked, plain in pairs)
         return found
@@ -134,15 +148,20 @@ def verify_answers(
     key: SecretKey | HashKey,
     promise: Design,
     *,
+    profile: Profile | None = None,
     seed: int = 0,
 ) -> Verification:
-    """Compare a server's texts with the promise, and say how many the detector finds."""
+    """Compare a server's texts with the promise, and say how many the detector finds.
+
+    A ``profile`` says what it foretells beside the promise.
+    """
     found = verify(
         detector.spec,
         key,
         promise,
         answers.marked,
         answers.unmarked,
+        profile=profile,
         special_ids=detector.special_ids,
         seed=seed,
     )

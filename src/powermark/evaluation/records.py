@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+from zlib import crc32
 
 from powermark.errors import FileProblem, MissingExtra
 from powermark.files import lock
@@ -27,12 +29,15 @@ def parquet(rows: list[dict[str, Any]]) -> bytes:
     return bytes(sink.getvalue())
 
 
+_SEAL = re.compile(rb', "crc32": (\d+)}$')  # what ends a line: the sum of the record before it
+
+
 class Records:
     """The records of one job, in order; each has its ``index`` and the job's ``signature``.
 
     ``done`` is how many there are when the file is opened. Half a batch at the end, left by a job
-    that was killed, is cut off; a file with anything else in it is refused and left alone. Only
-    one process at a time can have it open.
+    that was killed, is cut off; a file with anything else in it, or with a record that does not
+    fit its ``crc32``, is refused and left alone. Only one process at a time can have it open.
     """
 
     def __init__(self, path: Path, signature: str, batch: int, total: int) -> None:
@@ -65,12 +70,12 @@ class Records:
     def rows(self) -> list[dict[str, Any]]:
         """Return the records that are there."""
         self._stream.seek(0)
-        return [json.loads(row) for row in self._stream.read().splitlines()]
+        return [json.loads(_opened(line)) for line in self._stream.read().splitlines()]
 
     def append(self, rows: list[dict[str, Any]]) -> None:
         """Add a batch in one write, on disk before the next is begun."""
         try:
-            self._stream.write("".join(json.dumps(row) + "\n" for row in rows).encode())
+            self._stream.write(b"".join(_sealed(json.dumps(row).encode()) for row in rows))
             self._stream.flush()
             os.fsync(self._stream.fileno())
         except OSError as error:
@@ -100,7 +105,22 @@ class Records:
 
     def _is_ours(self, row: bytes, index: int) -> bool:
         try:
-            found = json.loads(row)
+            found = json.loads(_opened(row))
             return (found["index"], found["signature"]) == (index, self._signature)
         except (ValueError, KeyError, TypeError, RecursionError):
             return False
+
+
+def _sealed(row: bytes) -> bytes:
+    """Return a line that holds a JSON object and its sum."""
+    return row[:-1] + b', "crc32": %d}\n' % crc32(row)
+
+
+def _opened(line: bytes) -> bytes:
+    """Return the object of a line; ValueError where it does not fit its sum."""
+    if (seal := _SEAL.search(line)) is None:
+        raise ValueError("no sum")
+    row = line[: seal.start()] + b"}"
+    if crc32(row) != int(seal[1]):
+        raise ValueError("another sum")
+    return row

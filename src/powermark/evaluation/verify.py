@@ -241,7 +241,7 @@ def _foretold(
     settled = signal.at_strength(max(promise.gamma_prime - spec.gamma, 0.0))
     found = forward(goal, Tilt.of(settled, spec.gamma, n), schedule.deltas)
     return {
-        "gamma_prime": found.green_rate,
+        "gamma_prime": found.gamma_prime,
         "kl": found.kl,
         "power": found.powers[-1],
         "size": promise.size,

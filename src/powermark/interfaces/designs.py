@@ -5,9 +5,9 @@ Messages name a quantity as the command line's option; the server writes them it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from powermark.errors import Infeasible, InvalidInput
+from powermark.errors import Infeasible, InvalidInput, SpecMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from powermark.calibration.plan import Plan
     from powermark.calibration.signal import SignalModel
 
-WINDOWS = ("winmax-c", "winmax")  # detectors that look at windows
 # where a quantity is looked at if nobody says; for kl: what these powers cost
 _RANGES = {
     "n_tokens": (20.0, 500.0),
@@ -51,16 +50,17 @@ def signal_model(
     from powermark.calibration.priors import BetaMixture, Dirichlet
     from powermark.calibration.signal import PlugIn
 
+    if profile is not None and signal != "plug-in":
+        raise InvalidInput("give either --profile or --signal.")
+    sized = vocab_size is not None or concentration != 1.0
+    if (sized and signal != "dirichlet") or (mixture is not None and signal != "mixture"):
+        raise InvalidInput(
+            "--vocab-size and --concentration need --signal dirichlet, "
+            "--mixture needs --signal mixture."
+        )
     if profile is not None:
-        if signal != "plug-in":
-            raise InvalidInput("give either --profile or --signal.")
         return profile
     if signal == "plug-in":
-        if vocab_size is not None or concentration != 1.0 or mixture is not None:
-            raise InvalidInput(
-                "--vocab-size and --concentration need --signal dirichlet, "
-                "--mixture needs --signal mixture."
-            )
         return PlugIn()
     if signal == "dirichlet":
         if vocab_size is None:
@@ -95,6 +95,25 @@ def steering_of(
     return asked | ({"steer": True} if steer else {})
 
 
+def check_profile(
+    signal: SignalModel, vocab_size: int | None, digest: str | None, model: str | None = None
+) -> None:
+    """Refuse a profile of another model or tokenizer than the spec's."""
+    about = signal.origin
+    if model is not None and about.get("model", model) != model:
+        raise SpecMismatch(
+            f"the profile is of {about['model']!r}; the spec would be for {model!r}.",
+            hint="record a profile of the model that the spec is for.",
+        )
+    theirs = about.get("tokenizer_digest", digest)
+    other_size = about.get("vocab_size", vocab_size) != vocab_size
+    if other_size or (digest is not None and theirs != digest):
+        raise SpecMismatch(
+            f"the profile is of {about.get('model')!r}, whose tokenizer is not the spec's.",
+            hint="record a profile of the model that the spec is for.",
+        )
+
+
 def plan_for(detector: str, request: dict[str, Any], signal: SignalModel) -> Design:
     """Return the plan for a request by a detector: the count, or one that looks at windows."""
     from powermark.calibration.plan import plan
@@ -102,9 +121,11 @@ def plan_for(detector: str, request: dict[str, Any], signal: SignalModel) -> Des
     if detector == "count":
         return plan(**request, signal=signal)
     from powermark.detection.window_plan import plan_for_windows
+    from powermark.detection.windows import Kind
 
-    if detector not in WINDOWS:
-        raise InvalidInput(f"--detector must be count, {' or '.join(WINDOWS)}; got {detector!r}.")
+    if detector not in get_args(Kind):
+        windows = " or ".join(get_args(Kind))
+        raise InvalidInput(f"--detector must be count, {windows}; got {detector!r}.")
     needed = ("n_tokens", "alpha", "power", "removal")
     taken = {*needed, "attacked_power", "context_width"}
     usual = {"method": "exact", "variance_inflation": 1.0}
@@ -148,6 +169,13 @@ def curve_of(
     varied = over.replace("-", "_")
     if varied not in _RANGES:
         raise InvalidInput(f"--over must be n-tokens, kl, power, delta or gamma; got {over!r}.")
+    if varied != "power" and given[varied] is not None:
+        raise InvalidInput(
+            f"--over {_options([varied])[2:]} varies it: leave {_options([varied])} out, or use "
+            f"--from and --to."
+        )
+    if varied == "power" and given["kl"] is not None:
+        raise InvalidInput("--over power finds the KL of each: leave --kl out.")
     if points < 2:
         raise InvalidInput(f"--points must be at least 2; got {points}.")
     shared = {"signal": signal, "variance_inflation": variance_inflation}

@@ -19,6 +19,7 @@ from powermark.errors import FileProblem, InvalidInput
 KEY_BYTES = 32
 PREFIX = "powermark-key-1:"  # kind and format version, before 64 hexadecimal digits
 HASH_PREFIX = "powermark-hash-key-1:"  # before a whole number
+_KEY = re.compile(r"powermark-(hash-)?key-\d+:")  # of any kind and version
 ENVIRONMENT = "POWERMARK_KEY"
 PUBLIC_HASH_KEY = 15_485_863  # the millionth prime, default of lm-watermarking and transformers
 HASH_KEY_LIMIT = 2**43  # key times token id stays within 63 bits
@@ -144,7 +145,7 @@ def load_hash_key(path: str | Path | None = None) -> HashKey:
 
 def refuse_key(text: str, source: str) -> None:
     """Refuse a key file that is given for a text or prompts, and would be shown as such."""
-    if re.match(r"\s*powermark-(hash-)?key-\d+:", text):
+    if _KEY.match(text.lstrip()):
         raise FileProblem(
             f"{source} is a key file, not a text.", hint="a key is given with --key, and not shown."
         )
@@ -152,13 +153,24 @@ def refuse_key(text: str, source: str) -> None:
 
 def load_ring(folder: str | Path) -> dict[str, SecretKey]:
     """Return the keys of a folder by name: ``2026-11.key`` is the key ``2026-11``."""
+    _refuse_secret(folder)
     files = sorted(Path(folder).glob("*.key"))
     if not files:
         raise FileProblem(f"no file named *.key in {str(folder)!r}.", hint=_HOW_TO_MAKE)
     return {file.stem: load_key(file) for file in files}
 
 
+def _refuse_secret(path: str | Path) -> None:
+    """Refuse a key that is given for the name of its file, before a message can show it."""
+    if _KEY.search(str(path)):
+        raise FileProblem(
+            "a key was given where the name of a key file belongs.",
+            hint=f"keep it in a file, or in the environment variable {ENVIRONMENT}.",
+        )
+
+
 def _write(path: str | Path, text: str) -> None:
+    _refuse_secret(path)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -183,6 +195,7 @@ def _read(path: str | Path | None) -> tuple[str, str] | None:
     if path is None:
         text = os.environ.get(ENVIRONMENT)
         return None if text is None else (text, f"the environment variable {ENVIRONMENT}")
+    _refuse_secret(path)
     try:
         mode = Path(path).stat().st_mode
         text = Path(path).read_text(encoding="utf-8")

@@ -197,6 +197,11 @@ class WatermarkSpec:
         """Write the spec, whole or not at all."""
         write_file(path, (json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n").encode())
 
+    @property
+    def planned_detector(self) -> str:
+        """The detector that the plan was made for; the count without one."""
+        return str((self.design or {}).get("detector", "count"))
+
     def check_key(self, key: SecretKey | HashKey) -> None:
         """Refuse a key of the wrong kind, or another one than the spec's."""
         wanted: type = SecretKey if self.scheme == "pm1" else HashKey

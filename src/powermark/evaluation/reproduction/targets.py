@@ -84,7 +84,7 @@ BY_STUDY: dict[str, Callable[[Study], Artefact]] = {
     ),
 }
 CAPTIONS = {
-    "table-hypergeometric": "The green rate of Theorem 3.7, exact and for a large vocabulary.",
+    "table-hypergeometric": "The green rate of Theorem 3.5, exact and for a large vocabulary.",
     "fig-roots": "Powers of the two green shares that cost a KL budget, and where they cross.",
     "fig-long-form": "KL that a power of .95 costs, against the length of texts.",
     "fig-qq": "Standardised green counts against the normal law, unmarked (H0) and marked (H1).",

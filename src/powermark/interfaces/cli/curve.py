@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from powermark.errors import InvalidInput
 from powermark.files import write_file
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.files import read_plan
@@ -56,10 +55,6 @@ def curve_command(
     as_json: options.Json = False,
 ) -> None:
     """Vary one quantity. With gamma and delta known: what they give; else the best design."""
-    if over in ("n-tokens", "n_tokens") and n_tokens is not None:
-        raise InvalidInput(
-            "--over n-tokens varies it: leave --n-tokens out, or use --from and --to."
-        )
     given: dict[str, Any] = {
         "n_tokens": n_tokens,
         "alpha": alpha,
@@ -70,7 +65,7 @@ def curve_command(
     }
     if plan is not None:
         saved = read_plan(plan)
-        for name in ("n_tokens", "alpha", "gamma", "delta"):
+        for name in {"n_tokens", "alpha", "gamma", "delta"} - {over.replace("-", "_")}:
             given[name] = saved[name] if given[name] is None else given[name]
     found = curve_of(
         over,

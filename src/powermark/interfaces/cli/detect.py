@@ -73,7 +73,7 @@ def detect_command(
     from powermark.watermark.spec import WatermarkSpec
 
     sources = paths or [Path("-")]
-    many = len(sources) > 1 or sources[0].suffix == ".jsonl" or is_folder(sources[0])
+    many = len(sources) > 1 or sources[0].suffix.lower() == ".jsonl" or is_folder(sources[0])
     if html is not None and many:
         raise InvalidInput("--html is for one text.")
     if stream and (paths or html or tokens or prompt is not None or detector is not None):

@@ -45,10 +45,14 @@ def generate_command(
         typer.Option(help="0 takes the likeliest token; the plan's, or 1, if left out."),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(help="Sample among the k likeliest; 0: all, or the plan's.")
+        int | None,
+        typer.Option(
+            help="Sample among the k likeliest, 0 for all; the plan's, or 0, if left out."
+        ),
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Sample within this much probability; 1, or the plan's.")
+        float | None,
+        typer.Option(help="Sample within this much probability; the plan's, or 1, if left out."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="For the same text again.")] = None,
     batch: Annotated[int, typer.Option(help="Prompts at a time.")] = 8,

@@ -29,7 +29,9 @@ CONTEXT_WIDTH = 2  # calibration.edits says why; not imported, so that --help st
 ContextWidth = Annotated[int, typer.Option(help="Tokens before one that choose its green list.")]
 VarianceInflation = Annotated[float, typer.Option(help="Overdispersion c of green counts.")]
 Signal = Annotated[str, typer.Option(help="Signal model: plug-in, dirichlet or mixture.")]
-VocabSize = Annotated[int | None, typer.Option(help="Vocabulary size, for --signal dirichlet.")]
+VocabSize = Annotated[
+    int | None, typer.Option(help="Number of token ids, for --signal dirichlet or a spec.")
+]
 TokenIds = Annotated[int | None, typer.Option("--vocab-size", help="Number of token ids.")]
 Model = Annotated[
     str | None,

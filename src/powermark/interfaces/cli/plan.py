@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from powermark.errors import InvalidInput, SpecMismatch
+from powermark.errors import InvalidInput
 from powermark.interfaces.cli import options
-from powermark.interfaces.designs import plan_for, steering_of
+from powermark.interfaces.designs import check_profile, plan_for, steering_of
 
 if TYPE_CHECKING:
     from powermark.calibration.design import Design
-    from powermark.calibration.signal import SignalModel
 
 EXAMPLES = """\
 Examples:
@@ -103,7 +102,7 @@ def plan_command(
     for_signal = size if output is None or signal == "dirichlet" else None
     model_signal = options.signal_model(signal, for_signal, concentration, mixture, profile)
     if output is not None:
-        _check_profile(model_signal, model, size, digest)
+        check_profile(model_signal, size, digest, model)
     request: dict[str, Any] = {
         "n_tokens": n_tokens,
         "alpha": alpha,
@@ -140,25 +139,6 @@ def _print_comparison(profile: Any, request: dict[str, Any], as_json: bool) -> N
 
     rows = compare(profile, int(profile.about.get("vocab_size", 50_257)), **request)
     print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
-
-
-def _check_profile(
-    signal: SignalModel, model: str | None, vocab_size: int | None, digest: str | None
-) -> None:
-    """Refuse a profile of another model or tokenizer than the spec's."""
-    about = signal.origin
-    if model is not None and about.get("model", model) != model:
-        raise SpecMismatch(
-            f"the profile is of {about['model']!r}; the spec would be for {model!r}.",
-            hint="record a profile of the model that the spec is for.",
-        )
-    theirs = about.get("tokenizer_digest", digest)
-    other_size = about.get("vocab_size", vocab_size) != vocab_size
-    if other_size or (digest is not None and theirs != digest):
-        raise SpecMismatch(
-            f"the profile is of {about.get('model')!r}, whose tokenizer is not the spec's.",
-            hint="record a profile of the model that the spec is for.",
-        )
 
 
 def _write_spec(

@@ -56,7 +56,8 @@ def scan_command(
     alpha: Annotated[float | None, typer.Option(help="Level; the plan's if left out.")] = None,
     fdr: Annotated[float, typer.Option(help="False-discovery rate of all calls.")] = 0.05,
     detector: Annotated[
-        str | None, typer.Option(help="count (the default), winmax, winmax-c or evalue.")
+        str | None,
+        typer.Option(help="count, winmax, winmax-c or evalue; the plan's if left out."),
     ] = None,
     windows_above: Annotated[
         int | None,
@@ -102,7 +103,7 @@ def scan_command(
         key_folder=None if keys is None else str(keys),
         model=None if reads_ids and model is None else options.named_model(model),
         alpha=alpha,
-        detector=detector or ("count" if windows_above is None else "winmax-c"),  # type: ignore[arg-type]
+        detector=detector or (None if windows_above is None else "winmax-c"),  # type: ignore[arg-type]
         windows_above=windows_above,
         normalise_text=normalise,
         wanted=Wanted(field, id_field, longest),

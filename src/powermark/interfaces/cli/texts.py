@@ -41,7 +41,7 @@ def read_texts(
         except OSError as error:
             yield FileProblem(f"cannot read {str(path)!r}: {error.strerror}.")
             continue
-        if path.suffix == ".jsonl":
+        if path.suffix.lower() == ".jsonl":
             yield from _json_lines(content, str(path), field, prompt_field)
         elif ids:
             try:

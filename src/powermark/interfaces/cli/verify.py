@@ -125,7 +125,7 @@ def verify_command(
                 compare=not no_compare,
                 on_text=advance,
             )
-        found = verify_answers(answers, detector, secret, promise, seed=seed)
+        found = verify_answers(answers, detector, secret, promise, profile=known, seed=seed)
         _show(found, html, result, as_json)
         return
     if mark_name is not None or served_model is not None or no_compare:

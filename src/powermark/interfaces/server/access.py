@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from powermark.errors import FileProblem, InvalidInput
+from powermark.files import holds_key
 
 Scope = Literal["detect", "inspect"]
 _LINE = "a line is: name scope digest"
@@ -92,6 +93,8 @@ def new_token(path: Path, name: str, scope: str) -> str:
             f"a token needs a name of letters and digits and a scope of {get_args(Scope)}; got "
             f"{name!r} and {scope!r}."
         )
+    if holds_key(path):
+        raise FileProblem(f"{str(path)!r} holds a key.", hint="choose another name.")
     token = secrets.token_urlsafe(32)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

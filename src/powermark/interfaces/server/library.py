@@ -84,7 +84,9 @@ class Detectors:
         self._library = library
         self.get = lru_cache(maxsize=_DETECTORS)(self._make)
 
-    def _make(self, name: str, alpha: float | None, detector: Kind, normalise: bool) -> Detector:
+    def _make(
+        self, name: str, alpha: float | None, detector: Kind | None, normalise: bool
+    ) -> Detector:
         mark = self._library.mark(name)
         if mark.key is None:
             raise Refusal(422, "no-key", "the server has no key for this spec.")

@@ -15,6 +15,17 @@ LENGTH = Annotated[int, Field(ge=1, le=100_000)]
 TOKEN_ID = Annotated[int, Field(ge=0, lt=2**24)]
 LONGEST_STEERED = 1_000  # tokens; longer schedules take minutes to solve
 _TEXTS = 256
+# fields that several requests have
+_SPEC: Any = Field(description="Name of a spec that is loaded.")
+_N_TOKENS: Any = Field(None, description="Tokens scored by the detector.")
+_ALPHA: Any = Field(None, description="Level: bound on the false-positive rate.")
+_POWER: Any = Field(None, description="Power on untouched text.")
+_KL: Any = Field(None, description="KL budget, nats per token.")
+_GAMMA: Any = Field(None, description="Green share of the vocabulary.")
+_DELTA: Any = Field(None, description="Bias added to green logits.")
+_ATTACKED: Any = Field(
+    None, description="Power to keep on edited text; the full power if left out."
+)
 
 
 class Asked(BaseModel):
@@ -31,29 +42,43 @@ class SignalAsked(Asked):
     removal: float | None = Field(None, description="Contiguous share of the text replaced.")
     context_width: int = Field(CONTEXT_WIDTH, ge=0, le=64, description="Tokens that seed a list.")
     variance_inflation: float = Field(1.0, description="Overdispersion c of green counts.")
-    signal: Literal["plug-in", "dirichlet", "mixture"] = "plug-in"
-    vocab_size: int | None = Field(None, ge=2, le=2**24)
-    concentration: float = 1.0
-    mixture: str | None = Field(None, max_length=200)
+    signal: Literal["plug-in", "dirichlet", "mixture"] = Field(
+        "plug-in", description="Signal model, where no profile is named."
+    )
+    vocab_size: int | None = Field(
+        None, ge=2, le=2**24, description="Number of token ids; for a spec, or signal dirichlet."
+    )
+    concentration: float = Field(1.0, description="Of signal dirichlet; the paper has 1.")
+    mixture: str | None = Field(
+        None, max_length=200, description="WEIGHT:CONCENTRATION,... of signal mixture."
+    )
     profile: NAME | None = Field(None, description="Name of a profile that is loaded.")
 
 
 class PlanAsked(SignalAsked):
     """All but one of n_tokens, alpha, power and kl."""
 
-    n_tokens: LENGTH | None = None
-    alpha: float | None = None
-    power: float | None = None
-    kl: float | None = None
-    method: Literal["exact", "paper", "authors"] = "exact"
-    gamma: float | None = None
-    delta: float | None = None
-    attacked_power: float | None = None
-    precision: float | None = None
-    steer: bool = False
-    checkpoint: list[LENGTH] = Field([], max_length=8)
-    delta_cap: float | None = None
-    kl_cap: float | None = None
+    n_tokens: LENGTH | None = _N_TOKENS
+    alpha: float | None = _ALPHA
+    power: float | None = _POWER
+    kl: float | None = _KL
+    method: Literal["exact", "paper", "authors"] = Field(
+        "exact", description="exact; paper (its Eq. 1); authors (their published grid)."
+    )
+    gamma: float | None = _GAMMA
+    delta: float | None = _DELTA
+    attacked_power: float | None = _ATTACKED
+    precision: float | None = Field(
+        None, description="Warn where a profile leaves the power less certain than this; .03."
+    )
+    steer: bool = Field(False, description="Let the bias follow the count.")
+    checkpoint: list[LENGTH] = Field(
+        [], max_length=8, description="With steer: shorter lengths to be found at, too."
+    )
+    delta_cap: float | None = Field(None, description="With steer: the largest bias.")
+    kl_cap: float | None = Field(
+        None, description="With steer: the most KL of a step, in nats, on average over texts."
+    )
 
 
 class SpecAsked(PlanAsked):
@@ -65,35 +90,41 @@ class SpecAsked(PlanAsked):
 class PowerAsked(SignalAsked):
     """A design to be looked at."""
 
-    gamma: float
-    delta: float
-    n_tokens: LENGTH
-    alpha: float
-    test: Literal["exact", "z"] = "exact"
+    gamma: float = Field(description="Green share of the vocabulary.")
+    delta: float = Field(description="Bias added to green logits.")
+    n_tokens: LENGTH = Field(description="Tokens scored by the detector.")
+    alpha: float = Field(description="Level: bound on the false-positive rate.")
+    test: Literal["exact", "z"] = Field(
+        "exact", description="exact, or z for the paper's z-test, whose size may exceed alpha."
+    )
 
 
 class CurveAsked(SignalAsked):
     """Vary one quantity."""
 
-    over: Literal["n_tokens", "kl", "power", "delta", "gamma"]
-    start: float | None = Field(None, alias="from", le=100_000)
-    stop: float | None = Field(None, alias="to", le=100_000)
-    points: int = Field(25, ge=2, le=100)
-    n_tokens: LENGTH | None = None
-    alpha: float | None = None
-    power: float | None = None
-    kl: float | None = None
-    gamma: float | None = None
-    delta: float | None = None
-    attacked_power: float | None = None
+    over: Literal["n_tokens", "kl", "power", "delta", "gamma"] = Field(description="What varies.")
+    start: float | None = Field(None, alias="from", le=100_000, description="Its first value.")
+    stop: float | None = Field(None, alias="to", le=100_000, description="Its last value.")
+    points: int = Field(25, ge=2, le=100, description="How many values.")
+    n_tokens: LENGTH | None = _N_TOKENS
+    alpha: float | None = _ALPHA
+    power: float | None = _POWER
+    kl: float | None = _KL
+    gamma: float | None = _GAMMA
+    delta: float | None = _DELTA
+    attacked_power: float | None = _ATTACKED
 
 
 class TextAsked(Asked):
     """A text, or its token ids, and what stood before it."""
 
-    text: str | None = Field(None, max_length=1 << 20)
-    token_ids: list[TOKEN_ID] | None = None
-    prompt: str | None = Field(None, max_length=1 << 20)
+    text: str | None = Field(None, max_length=1 << 20, description="The text; or give token_ids.")
+    token_ids: list[TOKEN_ID] | None = Field(
+        None, description="Its token ids; needs the scope inspect."
+    )
+    prompt: str | None = Field(
+        None, max_length=1 << 20, description="What stood before; lets the first tokens count."
+    )
     source: str = Field("-", max_length=200, description="Comes back with the answer.")
 
     @model_validator(mode="after")
@@ -111,10 +142,16 @@ class TextAsked(Asked):
 class DetectorAsked(Asked):
     """Which mark to look for, and how."""
 
-    spec: NAME
-    alpha: float | None = None
-    detector: Kind = Field("count", description="count, winmax, winmax-c or evalue.")
-    normalise: bool = False
+    spec: NAME = _SPEC
+    alpha: float | None = Field(
+        None, description="Level; the plan's if left out. Another needs the scope inspect."
+    )
+    detector: Kind | None = Field(
+        None,
+        description="count, winmax, winmax-c or evalue; the plan's if left out. Another needs the "
+        "scope inspect.",
+    )
+    normalise: bool = Field(False, description="Undo look-alike and invisible characters.")
 
 
 class DetectAsked(TextAsked, DetectorAsked):
@@ -126,19 +163,30 @@ class DetectAsked(TextAsked, DetectorAsked):
 class BatchAsked(DetectorAsked):
     """Many texts."""
 
-    texts: list[TextAsked] = Field(min_length=1, max_length=_TEXTS)
+    texts: list[TextAsked] = Field(
+        min_length=1, max_length=_TEXTS, description=f"Texts to look at, {_TEXTS} at most."
+    )
 
 
 class GenerateAsked(Asked):
     """A prompt to continue."""
 
-    spec: NAME
-    prompt: str = Field(max_length=10_000)
-    n_tokens: int = Field(120, ge=1, le=512)
-    temperature: float | None = None
-    top_k: int | None = Field(None, ge=0, le=2**24)
-    top_p: float | None = None
-    seed: int | None = Field(None, ge=0, lt=2**31)
+    spec: NAME = _SPEC
+    prompt: str = Field(max_length=10_000, description="Text to continue.")
+    n_tokens: int = Field(120, ge=1, le=512, description="Tokens to write at most.")
+    temperature: float | None = Field(
+        None, description="0 takes the likeliest token; the plan's, or 1, if left out."
+    )
+    top_k: int | None = Field(
+        None,
+        ge=0,
+        le=2**24,
+        description="Sample among the k likeliest, 0 for all; the plan's, or 0, if left out.",
+    )
+    top_p: float | None = Field(
+        None, description="Sample within this much probability; the plan's, or 1, if left out."
+    )
+    seed: int | None = Field(None, ge=0, lt=2**31, description="For the same text again.")
     compare: bool = Field(False, description="Write a second text without the mark beside it.")
 
 

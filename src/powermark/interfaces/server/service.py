@@ -18,7 +18,13 @@ from powermark.detection.detection import Detection, Detector
 from powermark.detection.report import Piece, evidence_path, html_report, pieces, words_of
 from powermark.detection.scoring import Scores
 from powermark.errors import InvalidInput, PowermarkError
-from powermark.interfaces.designs import Curve, curve_of, signal_model, steering_of
+from powermark.interfaces.designs import (
+    Curve,
+    check_profile,
+    curve_of,
+    signal_model,
+    steering_of,
+)
 from powermark.interfaces.detections import answer, inspection
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.access import Client, Rates, Tokens
@@ -87,10 +93,12 @@ class Service:
             )
         if asked.signal != "dirichlet":
             asked = asked.model_copy(update={"vocab_size": None})
+        digest = like.tokenizer_digest if like else None
+        check_profile(self._signal(asked), size, digest)
         return WatermarkSpec.from_plan(
             self.plan(asked),
             vocab_size=size,
-            tokenizer_digest=like.tokenizer_digest if like else None,
+            tokenizer_digest=digest,
             key_fingerprint=like.key_fingerprint if like else None,
         )
 
@@ -173,13 +181,14 @@ class Service:
         self, asked: schemas.DetectorAsked, texts: Sequence[schemas.TextAsked], client: Client
     ) -> Detector:
         """Return the detector that is asked for; another test, or ids, would be a finer oracle."""
-        own = asked.alpha is not None or asked.detector != "count"
+        planned = self.library.mark(asked.spec).spec.planned_detector
+        own = asked.alpha is not None or asked.detector not in (None, planned)
         ids = any(text.token_ids is not None for text in texts)
         if (own or ids) and not client.inspects:
             raise Refusal(
                 403,
                 "scope",
-                "the scope detect gets the count of a text at the plan's level; token ids, "
+                "the scope detect gets the plan's test of a text at the plan's level; token ids, "
                 "another detector or alpha need the scope inspect.",
             )
         return self.detectors.get(asked.spec, asked.alpha, asked.detector, asked.normalise)

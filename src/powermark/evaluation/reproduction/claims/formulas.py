@@ -19,7 +19,7 @@ PAPER_BUDGET = 0.025  # above -log(gamma_star), by the paper's table of settings
 
 
 def hypergeometric() -> Claim:
-    """Theorem 3.7's table."""
+    """Theorem 3.5's table."""
     first = hypergeometric_table()[0]
     return Claim(
         "gamma_prime by a hypergeometric function of |V|, and its table (gamma .2, delta .5, 500)",

@@ -65,7 +65,7 @@ def normality(study: Study) -> Iterator[Claim]:
         ),
         (
             "H1, predicted rate",
-            "and under H1, at the green rate of Theorem 3.7",
+            "and under H1, at the green rate of Theorem 3.5",
             "a model's distributions are not flat: the rate is lower and differs between texts; "
             "the profile knows both",
         ),

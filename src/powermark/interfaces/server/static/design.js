@@ -141,8 +141,9 @@ export function designView(loaded, query, remember) {
       if (!named) return `from powermark import plan\n\nbest = plan(${given.join(", ")})\n`;
       return `from powermark import load_profile, plan\n\nbest = plan(${given.join(", ")}, signal=load_profile("${named}.npz"))\n`;
     };
-    const like = loaded.specs[0]?.name;
-    const spec = async () => JSON.stringify(await ask("/v1/spec", { ...request(), ...(like ? { like } : { vocab_size: 50257 }) }), null, 2);
+    const of = loaded.profiles.find(({ name }) => name === request().profile);  // a spec of the same tokenizer, if there is one
+    const like = loaded.specs.find(({ spec }) => !of || spec.tokenizer_digest === of.tokenizer_digest)?.name;
+    const spec = async () => JSON.stringify(await ask("/v1/spec", { ...request(), ...(like ? { like } : { vocab_size: of?.vocab_size ?? 50257 }) }), null, 2);
     return [
       h("p", { class: "headline" }, "Colour ", h("b", {}, percent(plan.gamma, 1)), " of the vocabulary green, add ",
         h("b", {}, number(plan.delta)), " to its logits, and call a text marked when at least ",

@@ -23,9 +23,9 @@ export function detectView(loaded, query, remember) {
       h("p", { class: "lead" }, "No spec with its key and tokenizer is loaded. "),
       h("p", {}, "Start the server with a folder that has them: ", h("code", {}, "powermark demo -o out && powermark serve out"))) };
   }
-  const fields = { spec: ready[0].name, detector: "count", ...Object.fromEntries(query) };
+  const fields = { spec: ready[0].name, detector: "", ...Object.fromEntries(query) };
   const spec = select("spec", ready.map(({ name }) => [name, name]), fields.spec);
-  const detector = select("detector", [["count", "Count of all tokens"], ["winmax", "Best window"],
+  const detector = select("detector", [["", "As planned"], ["count", "Count of all tokens"], ["winmax", "Best window"],
     ["winmax-c", "All but the worst block"], ["evalue", "Evidence at its highest"]], fields.detector);
   const text = h("textarea", { id: "text", rows: 10, spellcheck: "false", "data-testid": "text",
     placeholder: "Paste a text, or drop a file here." });
@@ -56,14 +56,14 @@ export function detectView(loaded, query, remember) {
       if (name === "drop") take(event.dataTransfer.files[0]);
     });
   }
-  const note = () => remember({ spec: spec.value, detector: detector.value === "count" ? "" : detector.value, example: fields.example ?? "" });
+  const note = () => remember({ spec: spec.value, detector: detector.value, example: fields.example ?? "" });
   text.addEventListener("input", () => { kept = text.value; fields.example = ""; note(); });
   for (const control of [spec, detector]) control.addEventListener("change", note);
   const examples = loaded.examples.map(({ name, text: content }) => h("button", { type: "button", "data-testid": `example-${name}`,
     onclick: () => { text.value = content; kept = content; fields.example = name; note(); examine(); } }, name));
 
   const inspects = loaded.scope === "inspect";
-  const request = () => ({ spec: spec.value, text: text.value, normalise: normalise.checked, ...(inspects ? { detector: detector.value } : {}),
+  const request = () => ({ spec: spec.value, text: text.value, normalise: normalise.checked, ...(inspects && detector.value ? { detector: detector.value } : {}),
     ...(prompt.value ? { prompt: prompt.value } : {}) });
 
   async function examine() {
