@@ -2,7 +2,7 @@
 
 ``python -m proof [PART ...] --data data --work work/proof``; parts are size, promise,
 faults, fuzz, concurrency and secrets. What the work folder holds is not done again. A smaller
-scale than the full one writes its page to the work folder.
+scale than the full one has a ledger of its own and writes its page to the work folder.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def _run(given: argparse.Namespace, arguments: list[str]) -> list[str]:
     from proof import canary, concurrency, faults, fuzz, promise, size
 
     scale, work, commit = SCALES[given.scale], given.work.resolve(), commit_here()
-    ledger, data, workers = Ledger(work / "ledger", commit), given.data.resolve(), given.workers
+    ledger = Ledger(work / f"ledger-{given.scale}", commit)
+    data, workers = given.data.resolve(), given.workers
     folder = work / f"shop-{scale.documents}"
     docs = given.docs or (Path("docs") if given.scale == "full" else work)
     parts: dict[str, Callable[[], object]] = {

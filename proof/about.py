@@ -12,7 +12,11 @@ from pathlib import Path
 
 from powermark.version import __version__
 
-_SEEDS = "keys of size 0, 1, 2, ...; blocks of fuzz 0, 1000, 2000, ...; everything else 0"
+_SEEDS = (
+    "keys of size 0, 1, 2, ...; keys of promise the CRC-32 of a plan's name; blocks of fuzz 0, "
+    "1000, 2000, ...; damage the length of the file; the small model and its corpus 1; the "
+    "canary 11; texts, moments of kills and jumps of clocks 0; `powermark key new` has none"
+)
 
 
 def about(arguments: Sequence[str], scale: str, commit: str) -> dict[str, str]:

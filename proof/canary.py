@@ -26,19 +26,26 @@ from powermark.watermark.keys import SecretKey
 from proof.ledger import Entry, Ledger, Piece
 from proof.shop import CANARY, Shop
 
+_TEXT = re.compile(rb'"text":\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
 _PART = 8  # bytes: a quarter of the key is enough to be found
 
 
 def prove(ledger: Ledger, work: Path, folder: Path) -> list[Entry]:
-    """Do the part; what was searched before is searched again."""
-    files = sum(path.is_file() for path in work.rglob("*"))
-    settings = {"work": str(work), "folder": str(folder), "files": files}
+    """Do the part; a work folder that has changed since is searched anew, all of it.
+
+    What tells is the number of files and when the last was changed, but for the entry that the
+    search itself leaves.
+    """
+    own = ledger.path("secrets", "canary")
+    times = [path.stat().st_mtime_ns for path in work.rglob("*") if path.is_file() and path != own]
+    newest = max(times, default=0)
+    settings = {"work": str(work), "folder": str(folder), "files": len(times), "newest": newest}
     return ledger.run("secrets", [Piece("canary", search, settings)])
 
 
-def search(*, work: str, folder: str, files: int) -> dict[str, Any]:
+def search(*, work: str, folder: str, files: int, newest: int) -> dict[str, Any]:
     """Search everything below a folder."""
-    del files  # a setting, so that a work folder that has grown is searched anew
+    del files, newest  # settings, so that a search is known to be of the folder as it is
     found = look(Path(work), Shop(Path(folder)).key.name)
     there, seen = planted()
     return {"files": found.files, "bytes": found.size, "forms": len(forms(CANARY)),
@@ -121,10 +128,18 @@ def contents(path: Path) -> list[bytes]:
     if b"<span" in content:
         text = re.sub(r"<[^>]*>", "", content.decode(errors="replace"))
         found.append(html.unescape(text).encode())
-    if b'"text": "' in content:
-        pieces = re.findall(r'"text": ("(?:[^"\\]|\\.)*")', content.decode(errors="replace"))
-        found.append("".join(map(json.loads, pieces)).encode(errors="replace"))
+    if pieces := _TEXT.findall(content):
+        found.append("".join(map(_unquoted, pieces)).encode(errors="replace"))
     return found
+
+
+def _unquoted(piece: bytes) -> str:
+    """Return the text of a JSON string; of one in a damaged file, what is there."""
+    shown = piece.decode(errors="replace")
+    try:
+        return str(json.loads(shown, strict=False))
+    except ValueError:
+        return shown
 
 
 def _in_html(form: str) -> bytes:
@@ -132,9 +147,9 @@ def _in_html(form: str) -> bytes:
     return "".join(f'<span title="red">{piece}</span>' for piece in pieces).encode()
 
 
-def _in_json(form: str) -> bytes:
+def _in_json(form: str, separators: tuple[str, str] | None = None) -> bytes:
     pieces = [{"text": form[at : at + 2], "state": "red"} for at in range(0, len(form), 2)]
-    return json.dumps(pieces).encode()
+    return json.dumps(pieces, separators=separators).encode()
 
 
 def _in_npz(form: bytes) -> bytes:
@@ -154,7 +169,11 @@ _CARRIERS: dict[str, Callable[[bytes], bytes]] = {
     "npz": _in_npz,
     "parquet": _in_parquet,
 }
-_TEXTS: dict[str, Callable[[str], bytes]] = {"html": _in_html, "json": _in_json}
+_TEXTS: dict[str, Callable[[str], bytes]] = {
+    "html": _in_html,
+    "json": _in_json,
+    "compact": lambda form: _in_json(form, (",", ":")),  # as a server writes it
+}
 
 
 def planted() -> tuple[int, int]:

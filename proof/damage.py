@@ -31,8 +31,8 @@ from powermark.evaluation.records import Records
 from powermark.files import CACHE_ENVIRONMENT
 from powermark.models import load_model, load_tokenizer
 from powermark.watermark.keys import load_key
-from powermark.watermark.spec import WatermarkSpec
-from proof.disk import outcome, profile_of
+from powermark.watermark.spec import WatermarkSpec, digest_of
+from proof.scenario import outcome, profile_of
 from proof.shop import Shop
 
 Reader = Callable[[], Any]
@@ -123,18 +123,28 @@ def _cache_at(place: Path) -> Iterator[None]:
 
 
 def _model(shop: Shop, place: Path) -> Iterator[tuple[Path, Reader]]:
-    """A model's own files; other weights are another model, which its digest tells."""
-    folder = Path(shutil.copytree(shop.model, place / "model"))
-    yield folder / "tokenizer.json", lambda: bool(load_tokenizer(str(folder)))
-    for name in ("config.json", "model.safetensors"):
-        yield folder / name, lambda: bool(load_model(str(folder)))
+    """A model's own files: its spec refuses another tokenizer; a config makes the same weights.
+
+    What a config says beside them is not compared. Other weights are another model, which a file
+    with a turned bit in them is too, and nothing says what they should be: only tracebacks count.
+    """
+    folder, spec = Path(shutil.copytree(shop.model, place / "model")), WatermarkSpec.load(shop.spec)
+
+    def tokenizer() -> Any:
+        found = load_tokenizer(str(folder))
+        spec.check_tokenizer(digest_of(found), len(found))
+        return digest_of(found)
+
+    yield folder / "tokenizer.json", tokenizer
+    yield folder / "config.json", lambda: load_model(str(folder)).digest
+    yield folder / "model.safetensors", lambda: load_model(str(folder)).name
 
 
 def _records(shop: Shop, place: Path) -> Iterator[tuple[Path, Reader]]:
     """A job's records: what is kept of them is a beginning of what was written."""
     del shop
     file = place / "records.jsonl"
-    rows = [{"index": i, "signature": "s", "text": "w" * i} for i in range(8)]
+    rows = [{"index": i, "signature": "s", "text": "w" * 60} for i in range(8)]
     with Records(file, "s", 2, 8) as records:
         for first in range(0, 8, 2):
             records.append(rows[first : first + 2])
@@ -142,7 +152,7 @@ def _records(shop: Shop, place: Path) -> Iterator[tuple[Path, Reader]]:
     def read() -> bool:
         with Records(file, "s", 2, 8) as records:
             kept = records.rows()
-            return [row["index"] for row in kept] == list(range(len(kept)))
+            return kept == rows[: len(kept)]
 
     yield file, read
 

@@ -24,8 +24,12 @@ from powermark.watermark.keys import load_key
 from powermark.watermark.spec import WatermarkSpec
 from proof.inputs import TARGETS as FILES
 from proof.inputs import Said, Target, mostly
+from proof.loopback import loopback_only
 from proof.shop import Shop, words
 from proof.web import rest
+
+# servers that are not there, at this machine's own address or at none
+ADDRESSES = ("http://[", "http://127.0.0.1:x/v1", "http://127.0.0.1:1/v1", "http:// x")
 
 
 @contextlib.contextmanager
@@ -37,10 +41,13 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
     values = st.one_of(
         st.sampled_from(["50", ".05", ".5", "2", "0", "-1", "nan", "inf", "1e9", "", "-", "x"]),
         st.sampled_from([spec, key, model, str(shop.data), "f", "."]),
+        st.sampled_from(ADDRESSES),
         st.sampled_from(["count", "winmax", "evalue", "exact", "paper", "pm1", "kl", "power"]),
         st.text(max_size=6),
     )
     few = ("--model", model, "--texts", "2")
+    profile = ("profile", *few, "--n-tokens", "3", "-o", "p.npz")
+    verify = ("verify", *mark, *few)
     near = st.sampled_from([
         ("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9"),
         ("power", "--gamma", ".5", "--delta", "2", "--n-tokens", "50", "--alpha", ".05"),
@@ -49,8 +56,9 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
         ("detect", *mark, "--model", model, "--tokens", key),
         ("detect", *mark, "--ids"),
         ("audit", *mark, "--model", model),
-        ("profile", *few, "--n-tokens", "3", "-o", "p.npz"),
-        ("verify", *mark, *few),
+        profile,
+        verify,
+        *((*asking, "--endpoint", url) for asking in (profile, verify) for url in ADDRESSES),
         ("demo", "--help"),
         *(("reproduce", name, "-o", "figures") for name in ("fig-roots", "table-hypergeometric")),
         ("greenlist", *mark),
@@ -92,6 +100,7 @@ def _cli(shop: Shop, place: Path) -> Iterator[Target]:
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.chdir(place))
+        stack.enter_context(loopback_only())
         stack.enter_context(patch.dict(os.environ, shop.environment()))
         stack.enter_context(patch("huggingface_hub.constants.HF_HUB_OFFLINE", True))
         serving = "powermark.interfaces.server.run.run"

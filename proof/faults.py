@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from powermark.calibration.profile_file import load_profile
-from proof import damage, disk, servers
+from proof import damage, disk, scenario, servers
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import Scale
 from proof.shop import Shop
@@ -57,9 +57,9 @@ def kill_runner(*, folder: str, kills: int) -> dict[str, Any]:
     shop = Shop(Path(folder))
 
     def command(place: Path) -> list[str]:
-        return shop.command(*disk.cells_of(shop, place), "-o", str(place / "out"))
+        return shop.command(*scenario.cells_of(shop, place), "-o", str(place / "out"))
 
-    return _killed(shop, "runner", command, _contents, kills)
+    return _killed(shop, "runner", command, scenario.contents_of, kills)
 
 
 def kill_scan(*, folder: str, kills: int) -> dict[str, Any]:
@@ -67,9 +67,9 @@ def kill_scan(*, folder: str, kills: int) -> dict[str, Any]:
     shop = Shop(Path(folder))
 
     def command(place: Path) -> list[str]:
-        return shop.command(*disk.scan_of(shop), "-o", str(place / "out"))
+        return shop.command(*scenario.scan_of(shop), "-o", str(place / "out"))
 
-    return _killed(shop, "scan", command, _contents, kills)
+    return _killed(shop, "scan", command, scenario.contents_of, kills)
 
 
 def kill_profile(*, folder: str, kills: int) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def kill_profile(*, folder: str, kills: int) -> dict[str, Any]:
     shop = Shop(Path(folder))
 
     def command(place: Path) -> list[str]:
-        return shop.command(*disk.profile_of(shop), "-o", str(place / "p.npz"))
+        return shop.command(*scenario.profile_of(shop), "-o", str(place / "p.npz"))
 
     def result(place: Path) -> Any:
-        return [load_profile(place / "p.npz").about["digest"], sorted(_contents(place))]
+        return [load_profile(place / "p.npz").about["digest"], sorted(scenario.contents_of(place))]
 
     return _killed(shop, "profile", command, result, kills)
 
@@ -103,7 +103,7 @@ def _killed(
     _until_at_work(child, alone, before)
     start = time.monotonic()
     child.wait()
-    took, wanted = time.monotonic() - start, disk.readable(partial(result, alone))
+    took, wanted = time.monotonic() - start, scenario.readable(partial(result, alone))
     for number in range(kills):
         before, child = _state(killed), shop.begin(command(killed), log)
         _until_at_work(child, killed, before)
@@ -113,12 +113,12 @@ def _killed(
             child.send_signal(signal.SIGKILL)
             child.wait()
         else:
-            lost += disk.readable(partial(result, killed)) != wanted
+            lost += scenario.readable(partial(result, killed)) != wanted
             killed = shop.place(f"{place.name}/killed-{number}")
     code, _ = shop.run(command(killed), log)
-    lost += code != 0 or wanted is None or disk.readable(partial(result, killed)) != wanted
+    lost += code != 0 or wanted is None or scenario.readable(partial(result, killed)) != wanted
     said = f"{at_work} of {kills} kills met it at work"
-    return disk.outcome(kills, lost, shop.heard(place), said)
+    return scenario.outcome(kills, lost, shop.heard(place), said)
 
 
 def _until_at_work(child: subprocess.Popen[bytes], place: Path, before: State) -> None:
@@ -134,9 +134,3 @@ def _state(place: Path) -> State:
         with suppress(FileNotFoundError):  # renamed since
             state[path] = path.stat().st_mtime_ns
     return state
-
-
-def _contents(place: Path) -> dict[str, bytes]:
-    """Return all files of a folder that are not hidden."""
-    files = (path for path in place.rglob("*") if path.is_file() and path.name[0] != ".")
-    return {str(path.relative_to(place)): path.read_bytes() for path in files}

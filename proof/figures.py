@@ -40,7 +40,7 @@ def sizes(rows: Rows) -> bytes:
     return render(figure, Path("sizes.svg"))
 
 
-def keys(rows: Rows, *, gamma: float, length: int, alpha: float) -> bytes:
+def keys(rows: Rows, *, gamma: float, n_tokens: int, alpha: float) -> bytes:
     """Draw how the rate varies with the key, by context width: wider contexts are safer."""
     figure = new_figure(8.0, 3.0)
     panels = figure.subplots(1, len(DATASETS), sharey=True)
@@ -51,7 +51,7 @@ def keys(rows: Rows, *, gamma: float, length: int, alpha: float) -> bytes:
         ("worst key", "worst_key", ORANGE),
     )
     for ax, name in zip(panels, DATASETS, strict=True):
-        wanted = {"source": name, "scheme": "pm1", "gamma": gamma, "length": length}
+        wanted = {"source": name, "scheme": "pm1", "gamma": gamma, "n_tokens": n_tokens}
         mine = chosen(rows, **wanted, alpha=alpha, detector="count")
         widths = [row["context_width"] for row in mine]
         for label, column, colour in lines:

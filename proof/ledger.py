@@ -60,7 +60,7 @@ class Ledger:
         begun = time.monotonic()
         for done, entry in enumerate(_done(wanting, workers), 1):
             content = json.dumps({**asdict(entry), "commit": self._commit}, allow_nan=False)
-            write_file(self._path(part, entry.name), content.encode())
+            write_file(self.path(part, entry.name), content.encode())
             left = (time.monotonic() - begun) / done * (len(wanting) - done) / 60
             number = len(pieces) - len(wanting) + done
             say(f"{part}: {number} of {len(pieces)}, {entry.name}, about {left:.0f} min left")
@@ -73,10 +73,11 @@ class Ledger:
         return [entry for entry in map(_read, paths) if entry is not None]
 
     def _kept(self, part: str, piece: Piece) -> Entry | None:
-        entry = _read(self._path(part, piece.name))
+        entry = _read(self.path(part, piece.name))
         return entry if entry is not None and entry.settings == piece.settings else None
 
-    def _path(self, part: str, name: str) -> Path:
+    def path(self, part: str, name: str) -> Path:
+        """Return where a piece is kept."""
         return self._folder / part / f"{name}.json"
 
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from powermark.files import make_folder, write_file
 from powermark.interfaces.cli.files import csv_bytes
 from proof import figures, size
 from proof.ledger import Entry
+from proof.plain import DONE, LOST
 from proof.scale import ALPHAS, FALSE_ALARM
 
-_SHOWN: dict[str, Any] = {"gamma": 0.5, "length": 200}  # the cell of the table and figure of keys
-Section = tuple[str, list[str], str]  # how much was tried, what is broken, Markdown
+_SHOWN: dict[str, Any] = {"gamma": 0.5, "n_tokens": 200}  # the cell of the table and figure of keys
+
+
+class Section(NamedTuple):
+    """How much was tried, what is broken, Markdown, and whether anything is known."""
+
+    tried: str
+    broken: list[str]
+    text: str
+    known: bool = True
 
 
 def _size(entries: Sequence[Entry], folder: Path) -> Section:
@@ -24,7 +33,7 @@ def _size(entries: Sequence[Entry], folder: Path) -> Section:
     write_file(_pictures(folder) / "proof-keys.svg", figures.keys(rows, **_SHOWN, alpha=0.01))
     bad = [
         f"{row['source']} {row['scheme']} h={row['context_width']} gamma={row['gamma']:g} "
-        f"{row['detector']} n={row['length']} alpha={row['alpha']:g}: {row['size']:.2g}"
+        f"{row['detector']} n={row['n_tokens']} alpha={row['alpha']:g}: {row['size']:.2g}"
         for row in rows
         if not row["holds"]
     ]
@@ -75,13 +84,13 @@ Each point is a cell; all of them with intervals are in [size.csv](proof/size.cs
 
 **Under one key** the rate differs from alpha, the more so the narrower the context: texts share
 word pairs, and a key fixes their colours once and for all. Count, gamma {_SHOWN["gamma"]},
-{_SHOWN["length"]} tokens, alpha .01:
+{_SHOWN["n_tokens"]} tokens, alpha .01:
 
 {markdown(spread)}
 
 ![spread over keys](figures/proof-keys.svg)
 """
-    return f"{texts:,} texts by the count, {len(rows):,} comparisons", bad, text
+    return Section(f"{texts:,} texts by the count, {len(rows):,} comparisons", bad, text)
 
 
 def _cost(entries: Sequence[Entry]) -> str:
@@ -101,10 +110,10 @@ vocabulary for every list. A text took {1e3 * theirs.seconds:.2f} ms of one core
 
 def _thin(entries: Sequence[Entry]) -> str:
     """List the cells with few texts, which prove little, and those with none."""
-    shown = [["dataset", "length", "scheme", "context_width", "fewest texts under a key"]]
+    shown = [["dataset", "n_tokens", "scheme", "context_width", "fewest texts under a key"]]
     for row in size.thin(entries):
         texts = f"{row['texts']}" if row["texts"] else "none: not compared"
-        names = [f"{row[name]}" for name in ("source", "length", "scheme", "context_width")]
+        names = [f"{row[name]}" for name in ("source", "n_tokens", "scheme", "context_width")]
         shown.append([*names, texts])
     if len(shown) == 1:
         return ""
@@ -146,30 +155,48 @@ def _promise(entries: Sequence[Entry], folder: Path) -> Section:
 `verify` on {settings["model"]}: each plan is made with a profile of {settings["profiled"]} texts
 and verified on {settings["texts"]} others of its own, and as many without a mark. A name says
 counted tokens, alpha, edit rate, share of the text removed, temperature, and whether the bias is
-constant, steered, or planned for WinMax-C, whose own powers are then compared. Intervals are so
-wide that all plans together raise a false alarm with a probability of at most {FALSE_ALARM:.0%};
-*unknown* is what so few texts cannot tell.
+constant, steered, or planned for WinMax-C, whose own powers are then compared. *Unknown* is what so
+few texts cannot tell.
+
+**False alarms.** Intervals are so wide that all plans together raise a false alarm with a
+probability of at most {FALSE_ALARM:.0%}, if texts under one key are independent. At context width 2
+they nearly are; how far they are not is measured under [size](#size). Each plan has a key of its
+own. Prompts are the same for all plans, and plans of one length and temperature share the texts
+without a mark; the bound allows for that.
 
 {markdown(shown)}
 
 ![power, promised and measured](figures/proof-promises.svg)
 """
-    return f"{len(entries)} plans, {len(rows)} checks", bad, text
+    unknown = sum(row["holds"] is None for row in rows)
+    tried = f"{len(entries)} plans, {len(rows)} checks" + (f", {unknown} unknown" * bool(unknown))
+    return Section(tried, bad, text, known=unknown < len(rows))
 
 
-def _scenarios(entries: Sequence[Entry], folder: Path) -> Section:
-    """Faults and concurrency."""
+def _faults(entries: Sequence[Entry], folder: Path) -> Section:
     del folder
-    shown = [["scenario", "trials", "lost", "tracebacks", "last words"]]
+    return _scenarios(entries, LOST["faults"])
+
+
+def _concurrency(entries: Sequence[Entry], folder: Path) -> Section:
+    del folder
+    return _scenarios(entries, LOST["concurrency"])
+
+
+def _scenarios(entries: Sequence[Entry], lost: str) -> Section:
+    """Return what happened in each scenario, below what it means to lose something."""
+    shown = [["scenario", "what is done", "trials", "lost", "tracebacks", "last words"]]
     bad, trials = [], 0
     for entry in entries:
         found = entry.found
         numbers = [f"{found[name]}" for name in ("trials", "lost", "tracebacks")]
-        shown.append([entry.name, *numbers, found["said"].replace("|", "\\|")])
+        said = found["said"].replace("|", "\\|")
+        shown.append([entry.name, DONE.get(entry.name, "-"), *numbers, said])
         trials += found["trials"]
         if found["lost"] or found["tracebacks"]:
             bad.append(entry.name)
-    return f"{len(entries)} scenarios, {trials:,} trials", bad, markdown(shown)
+    tried = f"{len(entries)} scenarios, {trials:,} trials"
+    return Section(tried, bad, f"{lost}\n\n{markdown(shown)}")
 
 
 def _fuzz(entries: Sequence[Entry], folder: Path) -> Section:
@@ -186,8 +213,12 @@ def _fuzz(entries: Sequence[Entry], folder: Path) -> Section:
         refused = tried - accepted - tracebacks
         shown.append([target, *(f"{n:,}" for n in (tried, accepted, refused, tracebacks))])
     total = sum(numbers[0] for numbers in sums.values())
-    text = "Drawn by Hypothesis, seeds 0, 1000, 2000, ..., one for each block of 1,000.\n\n"
-    return f"{total:,} inputs", bad, text + markdown(shown)
+    text = (
+        "Files, arguments, requests, token ids and texts: most are almost right, some nonsense. "
+        "Each must be accepted, or refused in a sentence. Drawn by Hypothesis, seeds 0, 1000, "
+        "2000, ..., one for each block of 1,000.\n\n"
+    )
+    return Section(f"{total:,} inputs", bad, text + markdown(shown))
 
 
 def _secrets(entries: Sequence[Entry], folder: Path) -> Section:
@@ -204,7 +235,7 @@ def _secrets(entries: Sequence[Entry], folder: Path) -> Section:
         f"in logs, archives, tables, reports and JSON, it is found in {found['found']} of "
         f"{found['planted']} cases."
     )
-    return f"{found['files']:,} files", bad, text
+    return Section(f"{found['files']:,} files", bad, text)
 
 
 def _tables(folder: Path) -> Path:
@@ -229,8 +260,8 @@ def markdown(rows: Sequence[Iterable[str]]) -> str:
 SECTIONS = {
     "size": _size,
     "promise": _promise,
-    "faults": _scenarios,
+    "faults": _faults,
     "fuzz": _fuzz,
-    "concurrency": _scenarios,
+    "concurrency": _concurrency,
     "secrets": _secrets,
 }

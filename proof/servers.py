@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import numpy as np
 
-from proof.disk import JUMPS, outcome
+from proof.scenario import JUMPS, outcome
 from proof.shop import Shop, words
 
 _CLIENTS = 8
@@ -99,7 +100,11 @@ def _texts() -> list[str]:
 
 
 def _ask(port: int, text: str) -> bytes:
-    """Ask until there is an answer; nothing if there is none in time."""
+    """Ask until there is an answer; nothing if there is none in time, or if it is an error.
+
+    A server that is starting refuses connections, or lets them wait; it never answers that it is
+    not ready. So every error that it answers is an answer lost.
+    """
     end = time.monotonic() + _PATIENCE
     body = json.dumps({"spec": "canary", "text": text}).encode()
     request = urllib.request.Request(
@@ -109,6 +114,9 @@ def _ask(port: int, text: str) -> bytes:
         try:
             with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
                 return bytes(answer.read())
+        except HTTPError as error:
+            error.close()
+            return b""
         except (OSError, HTTPException):
             time.sleep(_PAUSE)
     return b""

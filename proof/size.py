@@ -116,7 +116,7 @@ def block(
                 for detector, rejected in rejections(colours, gamma, planned_rate(spec)).items():
                     row = rows.setdefault(
                         (source, n, detector),
-                        {"source": source, "length": n, "detector": detector}
+                        {"source": source, "n_tokens": n, "detector": detector}
                         | {"texts": [], "rejected": []},
                     )
                     row["texts"].append(colours.shape[0])
@@ -200,7 +200,7 @@ def table(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     for entry in entries:
         mark = tuple(entry.settings[name] for name in ("scheme", "context_width", "gamma"))
         for row in entry.found:
-            key = (row["source"], *mark, row["detector"], row["length"])
+            key = (row["source"], *mark, row["detector"], row["n_tokens"])
             blocks.setdefault(key, []).append((row["texts"], row["rejected"]))
     rows = [
         row
@@ -218,7 +218,7 @@ def table(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 def _rows(
     key: tuple[Any, ...], texts: NDArray[Any], rejected: NDArray[Any]
 ) -> Iterator[dict[str, Any]]:
-    names = ("source", "scheme", "context_width", "gamma", "detector", "length")
+    names = ("source", "scheme", "context_width", "gamma", "detector", "n_tokens")
     if not texts.all():
         return  # under some key no text of this length has enough tokens that count
     for column, alpha in enumerate(ALPHAS):
@@ -245,9 +245,9 @@ def thin(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     for entry in entries:
         for row in entry.found:
             mark = (entry.settings["scheme"], entry.settings["context_width"])
-            cell = (row["source"], row["length"], *mark)
+            cell = (row["source"], row["n_tokens"], *mark)
             fewest[cell] = min(fewest.get(cell, FEW), *row["texts"])
-    names = ("source", "length", "scheme", "context_width", "texts")
+    names = ("source", "n_tokens", "scheme", "context_width", "texts")
     return [
         dict(zip(names, (*cell, texts), strict=True))
         for cell, texts in sorted(fewest.items())

@@ -9,6 +9,8 @@ from powermark.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
+_INEXACT = 2.0**53  # from here on n and n + 1 may be one number
+
 _MEANING = {
     "gamma": "gamma is the green share of the vocabulary, for example 0.25.",
     "delta": "delta is the bias added to green logits, for example 2.",
@@ -76,5 +78,11 @@ def count(name: str, value: ArrayLike, *, at_least: int = 1) -> Array:
     if broken:
         raise InvalidInput(
             f"{name} must be a whole number; got {np.ravel(x)[np.argmax(x % 1.0)]:g}."
+        )
+    largest = float(x) if x.ndim == 0 else float(np.max(x, initial=0.0))
+    if largest >= _INEXACT:
+        raise InvalidInput(
+            f"{name} must be below 2^53, where whole numbers stop being exact; got {largest:g}.",
+            hint=_MEANING.get(name),
         )
     return x

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from powermark import Edits
+from powermark import Edits, WatermarkSpec, plan
 from powermark.errors import InvalidInput
 from powermark.theory import binomial_tail
 
@@ -88,3 +88,12 @@ def test_one_attack_at_a_time_and_in_range() -> None:
             Edits(**bad)
     assert not Edits()
     assert Edits(removal=0.0)
+
+
+def test_numbers_of_another_kind_are_made_what_they_should_be() -> None:
+    """A width of 2.0 is one of 2, in a spec as well."""
+    edits = Edits(edit_rate=np.float32(0.5), context_width=2.0)  # type: ignore[arg-type]
+    assert (type(edits.edit_rate), type(edits.context_width)) == (float, int)
+    assert edits == Edits(edit_rate=0.5, context_width=2)
+    found = plan(n_tokens=50, alpha=0.05, power=0.9, context_width=2.0)  # type: ignore[arg-type]
+    assert WatermarkSpec.from_plan(found, vocab_size=100).context_width == 2

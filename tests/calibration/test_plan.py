@@ -1,12 +1,25 @@
 """The numbers that powermark promises, and the shape of what it returns."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from powermark import Dirichlet, Edits, Infeasible, InvalidInput, Plan, evaluate, plan
+from powermark import (
+    BetaMixture,
+    Dirichlet,
+    Edits,
+    Infeasible,
+    InvalidInput,
+    Plan,
+    TopicMixture,
+    evaluate,
+    plan,
+)
 from powermark.calibration.problem import Problem
+from powermark.calibration.request import Request
 from powermark.calibration.solve import least_kl
 from powermark.theory import binomial_tail, gamma_roots, kl_divergence
 
@@ -114,6 +127,34 @@ def test_least_tokens_at_a_fixed_gamma_is_the_first_that_does() -> None:
             assert plan(n_tokens=n, alpha=0.01, power=0.9, gamma=0.9).kl > 0.1
         except Infeasible:
             continue
+
+
+def test_least_tokens_where_texts_differ() -> None:
+    """Many more than independent tokens would need, and found in few steps."""
+    topics = TopicMixture((BetaMixture((1.0,), (0.5,)), BetaMixture((1.0,), (60.0,))), (0.3, 0.3))
+    request: dict[str, Any] = {"alpha": 0.05, "power": 0.8, "gamma": 0.5, "signal": topics}
+    found = plan(**request, kl=0.1)
+    assert found.kl <= 0.1
+    for n in range(found.n_tokens - 12, found.n_tokens):
+        assert plan(**request, n_tokens=n).kl > 0.1
+    asked: list[float] = []
+    cost = Request.cost
+
+    def counted(self: Request, n_tokens: float, alpha: float, power: float) -> float:
+        asked.append(n_tokens)
+        return cost(self, n_tokens, alpha, power)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Request, "cost", counted)
+        spiky = replace(topics, topics=(BetaMixture((1.0,), (0.2,)), topics.topics[1]))
+        far = plan(alpha=0.01, power=0.95, kl=0.05, gamma=0.5, signal=spiky)
+    assert far.n_tokens > 1_000
+    assert 10 < len(asked) < 100
+
+
+def test_a_text_is_longer_than_its_variance_inflation() -> None:
+    found = plan(alpha=0.05, power=0.5, kl=1.0, variance_inflation=30)
+    assert (found.n_tokens, found.kl <= 1.0, found.power >= 0.5) == (31, True, True)
 
 
 def test_least_tokens_with_edits_and_fixed_gamma() -> None:

@@ -246,6 +246,11 @@ def test_strong_marks_are_read_off_texts_written_under_strong_marks() -> None:
     assert lone["power"] > many["power"]  # one marked text stands for all others
 
 
+def test_a_profile_of_unmarked_text_has_one_strength() -> None:
+    _, profile = sample()
+    assert profile.at_strength(0.3) is profile
+
+
 def test_the_strength_is_the_designs_own() -> None:
     levels = np.array([0.0, 0.3, 0.7])
     assert fixed_point(levels, np.array([0.0, 0.1, 0.2])) == 0.0

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from powermark import BetaMixture, Dirichlet, Edits, PlugIn, SignalModel, TopicMixture
+from powermark import BetaMixture, Dirichlet, Edits, PlugIn, SignalModel, TopicMixture, evaluate
 from powermark.errors import InvalidInput
 from powermark.theory import (
     gamma_prime,
@@ -151,3 +151,14 @@ def test_topics_against_simulated_texts() -> None:
     assert model.name.startswith("topics(0.6*beta-mixture(")
     with pytest.raises(InvalidInput, match="one number a topic, 2; got 3"):
         TopicMixture((spiky, flat), (1.0, 1.0, 1.0))
+
+
+def test_topics_that_are_all_green_do_not_vary() -> None:
+    topics = TopicMixture((Dirichlet(50_000), Dirichlet(1_000)), (1.0, 1.0))
+    assert topics.variance_inflation(50, 0.5, 40.0) == 1.0
+    assert evaluate(0.5, 40.0, n_tokens=50, alpha=0.05, signal=topics).power == 1.0
+
+
+def test_which_signals_have_independent_steps() -> None:
+    assert all(model.independent for model in MODELS)
+    assert not TopicMixture((Dirichlet(100), Dirichlet(1_000)), (1.0, 1.0)).independent

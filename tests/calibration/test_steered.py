@@ -135,3 +135,22 @@ def test_the_longest_is_looked_at_before_it_is_given_up() -> None:
     assert [least(first) for first in (500, 1_950, 2_000)] == [500, 1_950, 2_000]
     with pytest.raises(Infeasible, match="within 2,000 tokens"):
         least(2_001)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"n_tokens": 50, "alpha": 0.05, "kl": 0.05},
+        {"n_tokens": 20, "alpha": 0.01, "kl": 0.1},
+        {"n_tokens": 30, "power": 0.9, "kl": 0.05},
+        {"alpha": 0.05, "power": 0.9, "kl": 0.05},
+        {"n_tokens": 40, "alpha": 0.05, "kl": 0.02, "gamma": 0.5},
+    ],
+)
+def test_a_budget_is_an_upper_bound(request_: dict[str, Any]) -> None:
+    """Biases are rounded up; what is solved for pays for it, and is still better than constant."""
+    found, constant = (plan(**request_, steer=on) for on in (True, False))
+    assert 0.98 * request_["kl"] < found.kl <= request_["kl"]
+    better = {"power": 1.0, "alpha": -1.0, "n_tokens": -1.0}[found.solved_for]
+    name = found.solved_for
+    assert better * getattr(found, name) > better * getattr(constant, name)

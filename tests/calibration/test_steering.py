@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import special, stats
+from scipy.interpolate import CubicSpline
 
-from powermark import BetaMixture, Edits, InvalidInput, PlugIn, plan
+from powermark import BetaMixture, Edits, InvalidInput, PlugIn, SignalModel, plan
+from powermark.calibration.profile import Profile
+from powermark.calibration.rewards import clean_reward, edited_reward
 from powermark.calibration.schedule import LONGEST, Schedule
 from powermark.calibration.steering import (
     Goal,
     backward,
-    clean_reward,
-    edited_reward,
+    edited_power,
     forward,
     steer,
 )
@@ -118,6 +120,80 @@ def test_edited_power_is_that_of_edited_texts(edits: dict[str, float]) -> None:
     slack = 0.0 if "edit_rate" in edits else 0.01
     error = np.sqrt(share * (1 - share) / texts)
     assert found.attacked_power == pytest.approx(share, abs=4.5 * error + slack)
+
+
+@pytest.mark.parametrize("n", [40, 120])
+@pytest.mark.parametrize("signal", [PlugIn(), BetaMixture((0.5, 0.5), (1.0, 30.0))])
+def test_edited_power_of_texts_that_are_alike(n: int, signal: SignalModel) -> None:
+    """The recursion with their one green rate in each state, short or long."""
+    goal = Goal.of(0.5, 0.05, [n], edits=Edits(edit_rate=0.05))
+    schedule, told = steer(goal, signal, 0.8)
+    rates = np.asarray(signal.green_rate(0.5, schedule.deltas))
+    # the spline through the mixture's rates is good to 1e-5
+    assert told.attacked_power == pytest.approx(edited_power(goal, rates), abs=1e-5)
+
+
+def uneven() -> Profile:
+    """Twelve texts, three of them nearly without choice."""
+    rng, steps = np.random.default_rng(0), 60
+    rows = [rng.dirichlet(np.full(32, a), steps) for a in [0.02] * 3 + [0.8] * 9]
+    head = np.sort(np.concatenate(rows), axis=1)[:, ::-1].astype(np.float32)
+    text, nothing = np.repeat(np.arange(12), steps), np.zeros(12 * steps, np.float32)
+    ids = np.arange(12 * steps, dtype=np.int32)
+    return Profile(head, nothing, nothing, text.astype(np.int32), ids, nothing)
+
+
+@pytest.mark.parametrize("n", [60, 120])
+def test_without_edits_a_profile_has_one_power(n: int) -> None:
+    """An edit rate of 0, where texts are followed one by one and where one stands for all."""
+    goal = Goal.of(0.5, 0.05, [n], edits=Edits(edit_rate=0.0))
+    _, told = steer(goal, uneven(), 0.8, attacked_power=0.5)
+    assert told.attacked_power == pytest.approx(told.powers[0], abs=1e-9)
+    assert told.errors is not None
+    assert told.errors["attacked_power"] == pytest.approx(told.errors["power"], abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "slack"), [(30, 0.0), (60, 0.0), (120, 0.004)])
+@pytest.mark.parametrize("edit_rate", [0.02, 0.05])
+def test_edited_texts_of_a_profile(n: int, slack: float, edit_rate: float) -> None:
+    """10,000 texts for each of the profile's twelve, by its own rates: 4.5 standard errors.
+
+    Mean rates over texts promise .01 to .04 more. Above 100 tokens what neighbours have in common
+    is that of mean rates, a few thousandths off.
+    """
+    profile = uneven()
+    goal = Goal.of(0.5, 0.05, [n], edits=Edits(edit_rate=edit_rate))
+    schedule, told = steer(goal, profile, 0.8, attacked_power=0.5)
+    rng, draws = np.random.default_rng(7), 10_000
+    rates, _ = profile.text_rates(0.5, BIASES, n)
+    shares = []
+    for mine in rates:
+        colours, greens = np.zeros((draws, n), bool), np.zeros(draws, int)
+        for t in range(n):
+            chance = CubicSpline(BIASES, mine[t])(schedule(np.full(draws, t), greens))
+            colours[:, t] = rng.random(draws) < chance
+            greens += colours[:, t]
+        kept = rng.random((draws, n + 2)) > edit_rate
+        whole = kept[:, 2:] & kept[:, 1:-1] & kept[:, :-2]
+        left = np.where(whole, colours, rng.random(colours.shape) < 0.5).sum(axis=1)
+        shares.append((left >= goal.critical_counts[0]).mean())
+    error = np.sqrt(0.25 / (draws * len(shares)))
+    assert told.attacked_power == pytest.approx(np.mean(shares), abs=4.5 * error + slack)
+    by_mean = edited_power(goal, Tilt.of(profile, 0.5, n).of_states(schedule.deltas))
+    assert by_mean > told.attacked_power + 0.01
+
+
+def test_texts_of_other_strengths_do_not_count() -> None:
+    """Of two levels the weak marks' is the nine texts with a choice, as if there were no other."""
+    profile = uneven()
+    spiky = profile.text < 3
+    both = dataclasses.replace(profile, strength=np.where(spiky, 0.5, 0.0).astype(np.float32))
+    names = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
+    alone = Profile(**{name: getattr(profile, name)[~spiky] for name in names})
+    goal = Goal.of(0.5, 0.05, [40], edits=Edits(edit_rate=0.05))
+    (_, one), (_, other) = (steer(goal, of, 0.8) for of in (both.at_strength(0.0), alone))
+    assert one.attacked_power == pytest.approx(other.attacked_power, abs=1e-12)
+    assert one.kl == pytest.approx(other.kl, abs=1e-12)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.9])
@@ -227,8 +303,7 @@ def test_caps_and_checkpoints() -> None:
     assert schedules[1].power(25, k) > schedules[0].power(25, k) + 0.1
     assert half.power >= 0.8
     assert "after 25 tokens the power is" in half.warnings[-2]
-    goal = Goal.of(0.5, 0.05, [50, 25], weights=[1, 3])
-    assert (goal.lengths, goal.weights) == ((25, 50), (0.75, 0.25))
+    assert Goal.of(0.5, 0.05, [50, 25]).lengths == (25, 50)
     with pytest.raises(InvalidInput, match="lengths must differ"):
         Goal.of(0.5, 0.05, [50, 50])
     with pytest.raises(InvalidInput, match="checkpoints must be below n_tokens, 50"):
@@ -236,8 +311,6 @@ def test_caps_and_checkpoints() -> None:
     free_gamma = plan(n_tokens=40, alpha=0.05, power=0.8, steer=True, checkpoints=[20])
     assert "after 20 tokens the power is" in free_gamma.warnings[-2]
     assert plan(n_tokens=40, alpha=0.05, power=0.9, steer=True, delta_cap=3.0).power >= 0.9
-    with pytest.raises(InvalidInput, match="one number a length, 2"):
-        Goal.of(0.5, 0.05, [25, 50], weights=[1.0])
     with pytest.raises(Infeasible, match="no test of level"):
         Goal.of(0.9, 0.001, [10])
 
@@ -272,4 +345,4 @@ def test_what_cannot_be_steered() -> None:
         Schedule(0.5, np.zeros((3, 3)), np.zeros(BIASES.size))
     spiky = BetaMixture((1.0,), (0.3,))
     found = plan(n_tokens=20, alpha=0.05, kl=0.4, signal=spiky, steer=True, gamma=0.5)
-    assert dataclasses.asdict(found)["kl"] <= 0.4 * 1.001
+    assert dataclasses.asdict(found)["kl"] <= 0.4

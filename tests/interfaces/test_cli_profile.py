@@ -36,6 +36,8 @@ def test_comparisons(run: Run, named: tuple[str, ...], tmp_path: Path) -> None:
         assert "are for --steer" in run(*request, *option)[2]
     cold = ("profile", *named, "-o", profile, "--temperature", "0")
     assert "--temperature must be above 0" in run(*cold)[2]
+    for folder in (".", "", str(tmp_path)):
+        assert "is a folder" in run("profile", *named, "-o", folder)[2]
     code, out, _ = run(*request, "--profile", profile, "--precision", "1e-6")
     assert "12 texts leave the power uncertain" in out
 

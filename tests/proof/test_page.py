@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from proof import concurrency, faults
 from proof.__main__ import main
 from proof.about import about, commit_here
 from proof.ledger import Ledger, Piece
 from proof.page import PARTS, write_page
+from proof.plain import DONE, LOST
 from proof.scale import SCALES
 from proof.size import DATASETS
 
@@ -18,13 +20,13 @@ def keep(ledger: Ledger, part: str, name: str, found: object, **settings: object
 
 
 def sizes(rejected: int) -> list[dict[str, object]]:
-    row = {"source": "c4", "length": 200, "detector": "count", "texts": [100] * 60}
-    short = {**row, "length": 400, "texts": [*[3] * 59, 0], "rejected": [[0, 0, 0, 0]] * 60}
+    row = {"source": "c4", "n_tokens": 200, "detector": "count", "texts": [100] * 60}
+    short = {**row, "n_tokens": 400, "texts": [*[3] * 59, 0], "rejected": [[0, 0, 0, 0]] * 60}
     return [{**row, "rejected": [[rejected, 1, 0, 0]] * 60}, short]
 
 
 def random_tokens(scheme: str) -> Piece:
-    row = {"source": "simulated", "length": 50, "detector": "count", "texts": [40] * 60}
+    row = {"source": "simulated", "n_tokens": 50, "detector": "count", "texts": [40] * 60}
     found = [{**row, "rejected": [[2, 0, 0, 0]] * 60}]
     mark = {"scheme": scheme, "context_width": 1, "gamma": 0.25, "human": False}
     return Piece(f"{scheme}-simulated", lambda **_: found, {**mark, "texts": 40, "keys": 60})
@@ -68,6 +70,36 @@ def test_a_whole_proof(tmp_path: Path) -> None:
     assert "| c4 | 400 | pm1 | 4 | none: not compared |" in page
     assert "2,400 simulated texts a cell where pm1 has 2,400" in page
     assert "- found: 8 pieces at abc1234\n" in page
+    assert rows[0].split(",")[5] == "n_tokens"
+    assert "1 plans, 2 checks, 1 unknown | holds |" in page
+
+
+def test_a_newcomer_is_told_what_was_done(tmp_path: Path) -> None:
+    write_page(filled(tmp_path / "ledger"), tmp_path, {})
+    page = (tmp_path / "proof.md").read_text()
+    for part, claim in PARTS.items():
+        assert f"## {part}\n\nThe claim: {claim}. Alone: `python -m proof {part}`.\n" in page
+    assert all(LOST[part] in page for part in ("faults", "concurrency"))
+    assert f"| kill-scan | {DONE['kill-scan']} | 20 | 0 | 0 |" in page
+
+
+def test_every_scenario_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    monkeypatch.setattr(Ledger, "run", lambda _, __, pieces: names.extend(p.name for p in pieces))
+    for part in (faults, concurrency):
+        part.prove(Ledger(Path()), SCALES["tiny"], Path())
+    assert names == [*DONE]
+
+
+def test_what_no_check_can_tell_does_not_hold(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    unknown = {"value": None, "low": None, "high": None, "texts": 0}
+    check = {"name": "size", "promised": 0.05, "measured": unknown, "holds": None}
+    keep(ledger, "promise", "n50", {"checks": [check]}, model="m", texts=2, profiled=12)
+    assert write_page(ledger, tmp_path, {}) == []
+    page = (tmp_path / "proof.md").read_text()
+    assert "1 plans, 1 checks, 1 unknown | unknown |" in page
+    assert "| holds |" not in page
 
 
 def test_pieces_of_several_commits_are_told_apart(tmp_path: Path) -> None:
@@ -92,7 +124,11 @@ def test_what_is_broken_is_said(tmp_path: Path) -> None:
 def test_parts_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = ["--work", str(tmp_path / "work"), "--docs", str(tmp_path / "docs")]
     options = [*places, "--scale", "tiny", "--workers", "1"]
+    full = Ledger(tmp_path / "work" / "ledger-full")
+    keep(full, "secrets", "of a full proof", {})
     assert main(["secrets", *options]) == 0
+    assert [entry.name for entry in full.entries("secrets")] == ["of a full proof"]
+    assert (tmp_path / "work" / "ledger-tiny" / "secrets" / "canary.json").exists()
     assert "secrets is done" in capsys.readouterr().err
     page = (tmp_path / "docs" / "proof.md").read_text()
     assert page.count("not run") == 5

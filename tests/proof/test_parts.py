@@ -2,20 +2,23 @@
 
 import dataclasses
 import os
+import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import numpy as np
 import pytest
 
-from proof import canary, concurrency, damage, disk, faults, fuzz, promise, servers
+from proof import concurrency, damage, disk, faults, fuzz, promise, servers
+from proof.faces import ADDRESSES
 from proof.ledger import Ledger
+from proof.loopback import is_own, loopback_only
 from proof.scale import SCALES
-from proof.shop import CANARY, Shop
+from proof.shop import Shop
 
 TINY = SCALES["tiny"]
-FELL = "Traceback (most recent call last):\nValueError: no"
 
 
 def test_promise(tmp_path: Path, shop: Shop) -> None:
@@ -30,23 +33,21 @@ def test_promise(tmp_path: Path, shop: Shop) -> None:
     assert entry.found["texts"] == TINY.promised_texts
 
 
+def test_each_plan_has_a_key_of_its_own(shop: Shop, tmp_path: Path) -> None:
+    """And the texts without a mark are written once for plans of one length and temperature."""
+    assert len({promise.seed_of(asked) for asked in promise.PLANS}) == len(promise.PLANS)
+    two = dataclasses.replace(TINY, plans=2)
+    promise.prove(Ledger(tmp_path / "ledger"), two, shop.data, tmp_path, str(shop.model))
+    kept = [path.read_text() for path in (tmp_path / "promise").glob("*.jsonl")]
+    keys = sorted(re.findall(r"key:(\w+)", text)[0] for text in kept)
+    assert len(keys) == len({*keys}) == 3
+
+
 @pytest.mark.parametrize("kill", [faults.kill_scan, faults.kill_profile])
 def test_what_is_killed_loses_nothing(folder: str, kill: Callable[..., dict[str, Any]]) -> None:
     found = kill(folder=folder, kills=1)
     assert (found["trials"], found["lost"], found["tracebacks"]) == (1, 0, 0), found
     assert found["said"].endswith(" of 1 kills met it at work")
-
-
-def test_what_cannot_be_read_after_a_kill_is_lost(
-    shop: Shop, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("proof.disk.profile_of", lambda _: ["profile"])  # misses its output
-    monkeypatch.setattr(Shop, "command", lambda *_, **__: ["sh", "-c", f"echo '{FELL}'; exit 1"])
-    found = faults.kill_profile(folder=folder, kills=1)
-    assert found["lost"] > 0
-    assert found["tracebacks"] == 3  # alone, killed and at the end
-    assert found["said"] == "ValueError: no"
-    del shop
 
 
 def test_a_killed_server_loses_nothing(folder: str) -> None:
@@ -71,7 +72,7 @@ def test_a_full_output_is_said(folder: str) -> None:
     assert (found["lost"], found["tracebacks"]) == (0, 0), found
 
 
-@pytest.mark.parametrize("what", ["spec", "key", "cache", "records", "scan"])
+@pytest.mark.parametrize("what", ["spec", "key", "cache", "records", "scan", "model"])
 def test_damage_is_noticed(folder: str, what: str) -> None:
     found = damage.tried(folder=folder, what=what, times=30)
     assert (found["lost"], found["tracebacks"]) == (0, 0), found
@@ -84,6 +85,19 @@ def test_fuzz(folder: str, target: str) -> None:
     assert found["broken"] == []
     assert found["tried"] >= 20
     assert 0 < found["accepted"] + 1 <= found["tried"] + 1
+
+
+def test_the_fuzz_reaches_no_other_host() -> None:
+    with loopback_only(), socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port)).close()
+        socket.create_connection(("localhost", port)).close()
+        for host in ("192.0.2.1", "example.org", b"example.org"):
+            with pytest.raises(OSError, match="no other host is"):
+                socket.create_connection((host, port), timeout=1)  # type: ignore[arg-type]
+        with socket.socket() as plain, pytest.raises(OSError, match="no other host is reached"):
+            plain.connect_ex(("192.0.2.1", port))
+    assert all(is_own(urlsplit(url).hostname) for url in ADDRESSES[1:3])
 
 
 def test_fuzz_tells_a_traceback(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,34 +118,10 @@ def test_what_is_accepted_is_used(
     assert 0 < found["tracebacks"] < found["tried"]
 
 
-@pytest.mark.parametrize("what", ["key", "table"])
+@pytest.mark.parametrize("what", ["key", "table", "scan"])
 def test_pairs(folder: str, what: str) -> None:
     found = concurrency.pair(folder=folder, what=what, rounds=1)
     assert (found["lost"], found["tracebacks"]) == (0, 0), found
-
-
-def test_the_canary_is_found_where_it_is(tmp_path: Path, shop: Shop) -> None:
-    ledger = Ledger(tmp_path / "ledger")
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "log").write_text("nothing")
-    [entry] = canary.prove(ledger, work, shop.folder)
-    assert (entry.found["hits"], entry.found["files"]) == (0, 1)
-    assert entry.found["found"] == entry.found["planted"] > 3 * entry.found["forms"]
-    (work / "leak").write_text(f"key {CANARY.hex()}")
-    np.savez_compressed(work / "leak.npz", key=np.frombuffer(CANARY, np.uint8))
-    (work / shop.key.name).write_text(CANARY.hex())
-    [entry] = canary.prove(ledger, work, shop.folder)
-    assert {where.split(":")[0] for where in entry.found["where"]} == {"leak", "leak.npz"}
-
-
-@pytest.mark.parametrize("kind", ["log", "npz", "parquet", "html", "json"])
-def test_the_search_for_the_canary_can_fail(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Blind to one kind of file, it says how much it misses."""
-    read = canary.contents
-    monkeypatch.setattr(canary, "contents", lambda p: [] if p.suffix == f".{kind}" else read(p))
-    there, seen = canary.planted()
-    assert 0 < there - seen < there
 
 
 def test_tiny_is_smaller() -> None:

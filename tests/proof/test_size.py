@@ -96,6 +96,6 @@ def test_every_cell_is_proved(tmp_path: Path, shop: Shop, monkeypatch: pytest.Mo
         row
         for row in rows
         if (row["source"], row["scheme"], row["detector"]) == ("c4", "pm1", "count")
-        and (row["length"], row["alpha"]) == (400, 0.05)
+        and (row["n_tokens"], row["alpha"]) == (400, 0.05)
     ]
     assert (one["keys"], one["texts"]) == (4, 16)

@@ -16,6 +16,7 @@ from powermark.theory import (
     z_critical_count,
     z_score,
 )
+from powermark.theory.power import beta_total, most_inflation
 
 lengths, rates = st.integers(1, 3000), st.floats(0.01, 0.99)
 levels = st.floats(-9.0, -0.5).map(lambda e: 10.0**e)
@@ -153,3 +154,20 @@ def test_exact_and_normal_power_meet_for_long_texts() -> None:
         rate = float(normal_gamma_prime(0.5, n, 0.01, 0.9))
         exact = float(binomial_tail(n, critical_count(n, 0.5, 0.01), rate))
         assert abs(exact - 0.9) < bound
+
+
+def test_numbers_that_are_not_exact_are_refused() -> None:
+    """Above 2^53 n and n + 1 may be one number, and a search for a count would never end."""
+    longest = 2**53 - 1
+    assert critical_count(longest, 0.5, 0.05) > longest / 2
+    for n in (2**53, 10**17, [3, 10**17]):
+        with pytest.raises(InvalidInput, match=r"n_tokens must be below 2\^53, where whole"):
+            critical_count(n, 0.5, 0.05)
+
+
+def test_the_law_of_rates_has_the_correlation_of_the_inflation() -> None:
+    n, c = 50, np.array([1.001, 2.0, 30.0, most_inflation(50)])
+    np.testing.assert_allclose(1.0 / (beta_total(n, c) + 1.0), (c - 1.0) / (n - 1.0), rtol=1e-9)
+    # nearly all texts have one colour
+    assert beta_binomial_power(n, 30, 0.7, most_inflation(n)) == pytest.approx(0.7, abs=1e-5)
+    assert most_inflation(1) == 1.0

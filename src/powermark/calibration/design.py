@@ -17,6 +17,7 @@ from powermark.theory.power import (
     beta_binomial_power,
     binomial_tail,
     critical_count,
+    most_inflation,
     normal_power,
     z_critical_count,
 )
@@ -173,6 +174,11 @@ def evaluate(
     )
 
 
+def fields_of(design: Design) -> dict[str, Any]:
+    """Return what a design holds, for a plan that says more."""
+    return {field.name: getattr(design, field.name) for field in dataclasses.fields(Design)}
+
+
 def _approximately(power: float | None) -> str:
     return "" if power is None else f"normal approximation: {power:.4f}"
 
@@ -193,8 +199,7 @@ def powers(
     So it may only cost power: the lesser of the two laws, with it and without it, counts.
     """
     rate, own = float(signal.green_rate(gamma, delta)), signal.variance_inflation(n, gamma, delta)
-    most = 1.0 + 0.999999 * (n - 1)
-    c = min(max(own, 1.0) + variance_inflation - 1.0, most)
+    c = min(max(own, 1.0) + variance_inflation - 1.0, most_inflation(n))
     clean = signal.power(n, k, gamma, delta)
     if variance_inflation > 1.0:
         clean = min(clean, float(beta_binomial_power(n, k, rate, c)))

@@ -23,7 +23,7 @@ from scipy import special
 from powermark.calibration.counts import edited_tail, poisson_binomial_tail
 from powermark.checks import Array, count, in_interval, unit
 from powermark.errors import InvalidInput
-from powermark.theory.power import beta_binomial_power, binomial_tail
+from powermark.theory.power import beta_binomial_power, binomial_tail, most_inflation
 
 # Tokens that choose a green list, unless the user says otherwise. With one, the false-positive rate
 # on human text hangs on the key; with two hardly more than chance allows, and each further one only
@@ -45,13 +45,16 @@ class Edits:
         given = [k for k in ("edit_rate", "survival", "removal") if getattr(self, k) is not None]
         if len(given) > 1:
             raise InvalidInput(f"give only one of edit_rate, survival, removal; got {given}.")
-        count("context_width", self.context_width, at_least=0)
+        width = int(count("context_width", self.context_width, at_least=0))
+        object.__setattr__(self, "context_width", width)
         if self.edit_rate is not None:
             in_interval("edit_rate", self.edit_rate, 0.0, 1.0, closed="low")
         if self.survival is not None:
             in_interval("survival", self.survival, 0.0, 1.0, closed="high")
         if self.removal is not None:
             in_interval("removal", self.removal, 0.0, 1.0, closed="low")
+        for name in given:
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     def __bool__(self) -> bool:
         return any(rate is not None for rate in (self.edit_rate, self.survival, self.removal))
@@ -84,7 +87,7 @@ class Edits:
         rate = share * gamma_prime + (1.0 - share) * gamma
         binomial = n * rate * (1.0 - rate)
         inflation = self._variance(n, gamma, gamma_prime, c) / binomial if binomial > 0.0 else 1.0
-        inflation = min(max(inflation, 1.0), 1.0 + 0.999 * (n - 1))
+        inflation = min(max(inflation, 1.0), most_inflation(n))
         return float(beta_binomial_power(n, critical_count, rate, inflation))
 
     def tail(self, rates: Array, k: int, gamma: float) -> Array:

@@ -64,14 +64,12 @@ def _or_none(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def _test(name: str, value: Any) -> None:
-    if value not in get_args(Test):
-        raise InvalidInput(f"{name} must be one of {', '.join(get_args(Test))}.")
+def _one_of(*allowed: str) -> Check:
+    def check(name: str, value: Any) -> None:
+        if value not in allowed:
+            raise InvalidInput(f"{name} must be one of {', '.join(allowed)}.")
 
-
-def _detector(name: str, value: Any) -> None:
-    if value not in _DETECTORS:
-        raise InvalidInput(f"{name} must be one of {', '.join(_DETECTORS)}.")
+    return check
 
 
 def _not(name: str, kind: str, value: Any) -> InvalidInput:
@@ -106,8 +104,8 @@ DESIGN: dict[str, Check] = {
     "draws": _count,
     "context_width": _count,
     "variance_inflation": _positive,
-    "test": _test,
-    "detector": _detector,
+    "test": _one_of(*get_args(Test)),
+    "detector": _one_of(*_DETECTORS),
     "profile": _or_none(_profile),
     "standard_errors": _or_none(_errors),
 }

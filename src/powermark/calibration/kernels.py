@@ -118,24 +118,50 @@ def follow(deltas, lengths, counts, nodes, gamma, exact):
 
 @njit(cache=True)
 def edited_power(rates, k, gamma, edit_rate, h):
-    """Power after rewriting; :func:`powermark.calibration.steering.edited_power`."""
-    n, keep = rates.shape[0], 1.0 - edit_rate
-    law = np.zeros((n + 1, n + 1, h + 1))  # greens written, greens left, untouched in a row
+    """Power after rewriting; :func:`powermark.calibration.steering.edited_power`.
+
+    A count of k is reached for good, and one that is out of reach is lost for good: neither is
+    followed further, nor is what has no weight (2^-60 a state, 1e-11 in all). k is 1 or more.
+    """
+    n, keep, reached = rates.shape[0], 1.0 - edit_rate, 0.0
+    law = np.zeros((n + 1, k + 1, h + 1))  # greens written, greens left, untouched in a row
+    here = np.zeros(h + 1)
     for run in range(h + 1):
         law[0, 0, run] = keep**run * (edit_rate if run < h else 1.0)
     for t in range(n):
-        new = np.zeros((n + 1, n + 1, h + 1))
-        for s in range(t + 1):
-            for left in range(t + 1):
-                here = law[s, left]
+        for s in range(t, -1, -1):  # downwards: what is moved is not met again
+            for left in range(min(t, k - 1), -1, -1):
+                total = 0.0
+                for run in range(h + 1):
+                    here[run] = law[s, left, run]
+                    total += here[run]
+                    law[s, left, run] = 0.0
+                if left + n - t < k or total < 2.0**-60:
+                    continue
                 for green in range(2):
                     chance = rates[t, s] if green else 1.0 - rates[t, s]
-                    new[s + green, left + green, h] += keep * chance * here[h]
+                    law[s + green, left + green, h] += keep * chance * here[h]
                     for lucky in range(2):  # a token without signal is green by chance
                         part = chance * (gamma if lucky else 1.0 - gamma)
-                        there = new[s + green, left + lucky]
-                        there[0] += edit_rate * part * here.sum()
+                        law[s + green, left + lucky, 0] += edit_rate * part * total
                         for run in range(h):
-                            there[run + 1] += keep * part * here[run]
-        law = new
-    return law[:, k:].sum()
+                            law[s + green, left + lucky, run + 1] += keep * part * here[run]
+        for s in range(t + 2):
+            for run in range(h + 1):
+                reached += law[s, k, run]
+                law[s, k, run] = 0.0
+    return reached
+
+
+@njit(cache=True)
+def edited_powers(deltas, k, nodes, weights, gamma, exact, edit_rate, h):
+    """Power after rewriting of each text that has weight; ``nodes`` as in :func:`follow`."""
+    n, rates, powers = deltas.shape[0], np.zeros(deltas.shape), np.zeros(weights.size)
+    for text in range(weights.size):
+        if weights[text] > 0.0:
+            for t in range(n):
+                now = nodes[text, min(t, nodes.shape[1] - 1)]
+                for s in range(t + 1):
+                    rates[t, s], _ = _tilted(now, gamma, exact, deltas[t, s])
+            powers[text] = edited_power(rates, k, gamma, edit_rate, h)
+    return powers

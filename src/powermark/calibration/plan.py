@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from powermark.calibration import authors
-from powermark.calibration.design import Design, edit_parts, evaluate
+from powermark.calibration.design import Design, edit_parts, evaluate, fields_of
 from powermark.calibration.edits import CONTEXT_WIDTH, Edits
 from powermark.calibration.notes import notes_on
 from powermark.calibration.request import Answer, Method, Request
@@ -244,7 +244,7 @@ def _report(request: Request, answer: Answer, points: tuple[Design, ...] = ()) -
         test="exact" if request.method == "exact" else "z",
     )
     asked = _asked(request)
-    fields = {field.name: getattr(design, field.name) for field in dataclasses.fields(Design)}
+    fields = fields_of(design)
     fields["signature"] = _signature(request, "plan", answer.solved_for)
     low, high = gamma_roots(design.delta, kl_divergence(design.gamma, design.delta))
     return Plan(

@@ -198,7 +198,8 @@ class TopicMixture(SignalModel):
         rates = np.array([float(topic.green_rate(gamma, delta)) for topic in self.topics])
         mean = float(self._weights @ rates)
         between = float(self._weights @ (rates - mean) ** 2) / (1.0 + sum(self.concentration))
-        return 1.0 + (n_tokens - 1) * between / (mean * (1.0 - mean))
+        bernoulli = mean * (1.0 - mean)
+        return 1.0 + (n_tokens - 1) * between / bernoulli if bernoulli > 0.0 else 1.0
 
     def power(self, n_tokens: int, critical_count: float, gamma: float, delta: float) -> float:
         return float(binomial_tail(n_tokens, critical_count, self._text_rates(gamma, delta)).mean())

@@ -189,6 +189,8 @@ class Profile(SignalModel):
 
     def at_strength(self, strength: float) -> Profile:
         """Return the same profile for marks that change this share of the tokens."""
+        if self._strengths.size == 1:
+            return self
         other = object.__new__(Profile)  # what is computed is shared
         other.__dict__.update(self.__dict__)
         object.__setattr__(other, "_shares", lambda *_: self._hats(strength))

@@ -127,7 +127,7 @@ class Request:
             solution = self._settled(n, alpha, power)
             step = 1e-9
             while missing != "kl" and solution.kl > kl:  # rounding overspent: ask a little less
-                n, alpha, power = _relax(missing, n, alpha, power, step)
+                n, alpha, power = relax(missing, n, alpha, power, step)
                 solution, step = self._settled(n, alpha, power), 1.5 * step
             pair = solution.gamma, solution.delta
         return Answer(
@@ -136,6 +136,8 @@ class Request:
 
     def cost(self, n_tokens: float, alpha: float, power: float) -> float:
         """Return the least KL for a length, level and power; inf if none reaches it."""
+        if self.variance_inflation > 1.0 and n_tokens <= self.variance_inflation:
+            return np.inf
         try:
             if self.method == "paper":
                 return float(self.signal.kl(*self._paper_pair(int(n_tokens), alpha, power)))
@@ -174,21 +176,20 @@ class Request:
         )
 
     def _least_tokens(self, alpha: float, power: float, kl: float) -> int:
-        """Return the shortest text; without a search over designs where gamma is given."""
-        if self.gamma is None:
-            uneven = 8
-        elif self.edits or self.method == "paper":
-            uneven = min(300, int(3.0 / min(self.gamma, 1.0 - self.gamma)))
-        else:
+        """Return the shortest text; without a search where gamma is given and steps are alike."""
+        uneven = 8 if self.gamma is None else int(3.0 / min(self.gamma, 1.0 - self.gamma))
+        if self.gamma is not None and not self.edits and self.method != "paper":
             delta = min(self.signal.delta_for_kl(self.gamma, kl), MAX_DELTA)
             rate = float(self.signal.green_rate(self.gamma, delta))
-            return required_length(self.gamma, rate, alpha, power, self.variance_inflation)
+            if self.signal.independent:
+                return required_length(self.gamma, rate, alpha, power, self.variance_inflation)
+            uneven += int(2.0 / max(rate - self.gamma, 0.01))  # tokens that make up for two counts
         return invert.least_tokens(
-            lambda n: self.cost(n, alpha, power), kl, alpha, power, uneven=uneven
+            lambda n: self.cost(n, alpha, power), kl, alpha, power, uneven=min(300, uneven)
         )
 
 
-def _relax(
+def relax(
     solved_for: str, n_tokens: int, alpha: float, power: float, step: float
 ) -> tuple[int, float, float]:
     """Make the problem a little easier in the quantity that is ours to choose."""

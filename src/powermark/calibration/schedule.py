@@ -36,7 +36,7 @@ class Schedule:
     deltas
         (n, n+1) multiples of STEP; ``deltas[t, s]`` for the next token after t with s greens.
     rates
-        Green rate under each of steering's BIASES, on average over the planned model's steps; says
+        Green rate under each of tilt's BIASES, on average over the planned model's steps; says
         what power a text of any length has.
     """
 

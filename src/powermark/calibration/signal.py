@@ -20,7 +20,7 @@ from powermark.calibration.edits import Edits
 from powermark.checks import Array
 from powermark.theory.distortion import delta_from_kl, kl_divergence
 from powermark.theory.green_rate import delta_from_gamma_prime, gamma_prime
-from powermark.theory.power import beta_binomial_power
+from powermark.theory.power import beta_binomial_power, most_inflation
 
 MAX_DELTA = 50.0  # a bias of e^50 is a hard mark; plans look no further
 
@@ -37,6 +37,12 @@ class SignalModel(ABC):
     def origin(self) -> dict[str, Any]:
         """Where the signal was recorded; nothing for a law that was assumed."""
         return {}
+
+    @property
+    def independent(self) -> bool:
+        """Whether the steps of a text are independent and alike, so that its count is binomial."""
+        mine, plain = type(self), SignalModel
+        return mine.variance_inflation is plain.variance_inflation and mine.power is plain.power
 
     def standard_errors(
         self,
@@ -63,7 +69,7 @@ class SignalModel(ABC):
 
     def power(self, n_tokens: int, critical_count: float, gamma: float, delta: float) -> float:
         """P(S >= critical_count) in marked text, by the beta-binomial law of these moments."""
-        c = min(self.variance_inflation(n_tokens, gamma, delta), 1.0 + 0.999999 * (n_tokens - 1))
+        c = min(self.variance_inflation(n_tokens, gamma, delta), most_inflation(n_tokens))
         rate = float(self.green_rate(gamma, delta))
         return float(beta_binomial_power(n_tokens, critical_count, rate, max(c, 1.0)))
 

@@ -38,6 +38,11 @@ class Solution:
     kl: float
 
 
+def on_grid(gamma: Array | float) -> Array:
+    """Return the multiple of GAMMA_GRID just below, or at, a gamma."""
+    return np.asarray(np.floor(np.asarray(gamma) / GAMMA_GRID) * GAMMA_GRID)
+
+
 def least_kl(problem: Problem) -> Solution:
     """Return the design of least KL whose exact test keeps alpha and reaches the power.
 
@@ -65,7 +70,7 @@ def settle(problem: Problem, solution: Solution) -> Solution:
     """
     n, k, gamma = problem.n_tokens, solution.critical_count, solution.gamma
     if problem.gamma is None:
-        gamma = float(np.floor(gamma / GAMMA_GRID) * GAMMA_GRID)
+        gamma = float(on_grid(gamma))
         while binomial_tail(n, k, gamma) > problem.alpha:
             gamma -= GAMMA_GRID
     if problem.delta is not None:

@@ -11,10 +11,10 @@ from powermark.calibration import invert
 from powermark.calibration.design import Design
 from powermark.calibration.downhill import downhill
 from powermark.calibration.problem import GAMMA_MIN, rate_for
-from powermark.calibration.request import Request
+from powermark.calibration.request import Request, relax
 from powermark.calibration.schedule import LONGEST, Schedule
 from powermark.calibration.signal import MAX_DELTA, PlugIn
-from powermark.calibration.solve import GAMMA_GRID
+from powermark.calibration.solve import GAMMA_GRID, on_grid
 from powermark.calibration.steering import Goal, Outcome, steer
 from powermark.errors import Infeasible, InvalidInput
 from powermark.theory.bounds import efficiency, gamma_star, information_limit
@@ -40,13 +40,13 @@ class Steered:
         n, alpha, told = self.n_tokens, self.alpha, self.outcome
         counts = np.arange(told.law.size)
         variance = float(told.law @ (counts - told.law @ counts) ** 2)
-        binomial = n * told.green_rate * (1.0 - told.green_rate)
+        binomial = n * told.gamma_prime * (1.0 - told.gamma_prime)
         return {
             "n_tokens": n,
             "alpha": alpha,
             "gamma": self.gamma,
             "delta": self.schedule.largest,
-            "gamma_prime": told.green_rate,
+            "gamma_prime": told.gamma_prime,
             "kl": told.kl,
             "critical_count": self.critical_count,
             "size": float(binomial_tail(n, self.critical_count, self.gamma)),
@@ -137,7 +137,11 @@ def solve_steered(
         alpha = invert.least_alpha(lambda a: solver.cost(n, a, power), kl, n, power)
     elif missing == "power":
         power = invert.most_power(lambda p: solver.cost(n, alpha, p), kl, alpha)
-    return solver.at(n, alpha, power)
+    found, step = solver.at(n, alpha, power), 1e-4  # biases are rounded up, to steps that coarse
+    while missing != "kl" and found.outcome.kl > kl:  # overspent: ask a little less
+        n, alpha, power = relax(missing, n, alpha, power, step)
+        found, step = solver.at(n, alpha, power), 1.5 * step
+    return found
 
 
 def _check_length(n_tokens: int, last_checkpoint: int) -> None:
@@ -228,7 +232,7 @@ class _Solver:
                 cap=self._cap,
                 kl_cap=self._kl_cap,
             )
-            self._strength = max(outcome.green_rate - gamma, 0.0)
+            self._strength = max(outcome.gamma_prime - gamma, 0.0)
         return Steered(
             schedule=schedule,
             outcome=outcome,
@@ -241,5 +245,4 @@ class _Solver:
 
 def _gamma(n_tokens: int, k: int, alpha: float) -> float:
     """Return a gamma on the hash's grid just below the largest at which this count keeps alpha."""
-    steps = np.floor(float(rate_for(n_tokens, k, alpha)) / GAMMA_GRID) - 1.0
-    return float(steps * GAMMA_GRID)
+    return float(on_grid(rate_for(n_tokens, k, alpha))) - GAMMA_GRID

@@ -20,53 +20,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 from scipy import optimize, special
 
 from powermark.calibration.edits import Edits
+from powermark.calibration.rewards import clean_reward, edited_reward
 from powermark.calibration.schedule import STEP, Schedule
 from powermark.calibration.signal import MAX_DELTA, SignalModel
 from powermark.calibration.tilt import Tilt
 from powermark.checks import Array, count, open_unit
 from powermark.errors import Infeasible, InvalidInput
-from powermark.theory.power import binomial_tail, critical_count, unchecked_tail
+from powermark.theory.power import binomial_tail, critical_count
 
 _LOWEST, _HIGHEST = 1e-9, 1e4  # value of reaching the goal, in nats: no mark, and a hard one
-LONGEST_EXACT = 250  # tokens up to which edited texts are followed exactly
+_LONGEST_EACH = 100  # tokens up to which each text of a profile is followed through its edits
+_LONGEST_MEAN = 250  # and up to which one text is that stands for all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """What is to be reached: at each of some lengths a critical count, on clean or edited text.
 
-    ``weights`` say how much each length counts; the last is the horizon. Where texts are edited it
-    is edited text that must reach the counts, but for a share ``clean`` of what it is worth.
+    Each length counts as much as the others; the last is the horizon. Where texts are edited it is
+    edited text that must reach the counts, but for a share ``clean`` of what it is worth.
     """
 
     gamma: float
     lengths: tuple[int, ...]
     critical_counts: tuple[int, ...]
-    weights: tuple[float, ...]
     edits: Edits = field(default_factory=Edits)
     clean: float = 0.0
 
     @classmethod
     def of(
-        cls,
-        gamma: float,
-        alpha: float,
-        lengths: Sequence[int],
-        *,
-        weights: Sequence[float] | None = None,
-        edits: Edits | None = None,
+        cls, gamma: float, alpha: float, lengths: Sequence[int], *, edits: Edits | None = None
     ) -> Goal:
         """Return the goal of the exact tests at these lengths, the longest being the horizon."""
         ns = count("lengths", lengths).astype(int)
-        shares = np.ones(ns.size) if weights is None else np.asarray(weights, np.float64)
-        if shares.shape != ns.shape or not (shares >= 0.0).all() or shares.sum() <= 0.0:
-            raise InvalidInput(f"weights must be one number a length, {ns.size}.")
         if np.unique(ns).size < ns.size:
             raise InvalidInput("lengths must differ.")
         order = np.argsort(ns)
@@ -81,7 +73,6 @@ class Goal:
             gamma=float(open_unit("gamma", gamma)),
             lengths=tuple(ns[order].tolist()),
             critical_counts=tuple(ks),
-            weights=tuple((shares[order] / shares.sum()).tolist()),
             edits=Edits() if edits is None else edits,
         )
 
@@ -97,42 +88,6 @@ class Goal:
         if not self.edits:
             return clean
         return self.clean * clean + (1.0 - self.clean) * edited_reward(n, k, self.gamma, self.edits)
-
-
-def clean_reward(n_tokens: int, k: int) -> Array:
-    """Whether a count of s reaches k, for s = 0..n."""
-    return np.asarray(np.arange(n_tokens + 1) >= k, np.float64)
-
-
-@lru_cache(maxsize=64)
-def edited_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
-    """P(a count of s still reaches k after edits), for s = 0..n.
-
-    Where a fixed number m of the n positions survives, ``Hypergeom(n, s, m)`` of the greens do, and
-    ``Binomial(n - m, gamma)`` others turn up. With an edit rate each survives on its own: a guide,
-    as neighbours survive together; :func:`edited_power` is exact.
-    """
-    n, s = n_tokens, np.arange(n_tokens + 1.0)
-    if edits.edit_rate is None:
-        m = edits.surviving_count(n)
-        kept = np.arange(m + 1.0)
-        logs = _log_choose(s[:, None], kept) + _log_choose(n - s[:, None], m - kept)
-        greens = np.exp(logs - _log_choose(np.asarray(float(n)), np.asarray(float(m))))
-        return np.asarray(np.clip(greens @ unchecked_tail(n - m, k - kept, gamma), 0.0, 1.0))
-    q = edits.surviving_share(n)
-    stays, turns = q + (1.0 - q) * gamma, (1.0 - q) * gamma
-    logs = _log_choose(s[:, None], s) + special.xlogy(s, stays)
-    greens = np.exp(logs + special.xlog1py(np.maximum(s[:, None] - s, 0.0), -stays))
-    tails = np.stack([unchecked_tail(n - count, k - s, turns) for count in range(n + 1)])
-    return np.asarray(np.clip((greens * tails).sum(axis=1), 0.0, 1.0))
-
-
-def _log_choose(n: Array, k: Array) -> Array:
-    """Logarithm of the binomial coefficient, minus infinity where there is none."""
-    possible = (k >= 0.0) & (k <= n)
-    k = np.where(possible, k, 0.0)
-    value = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
-    return np.where(possible, value, -np.inf)
 
 
 def edited_power(goal: Goal, rates: Array) -> float:
@@ -164,7 +119,7 @@ class Outcome:
     attacked_power: float
     kl: float
     kl_sd: float
-    green_rate: float
+    gamma_prime: float
     errors: dict[str, float] | None
 
 
@@ -176,8 +131,8 @@ def backward(goal: Goal, tilt: Tilt, value: float, cap: float = MAX_DELTA) -> Ar
     from powermark.calibration import kernels
 
     rewards = np.zeros((len(goal.lengths), goal.n_tokens + 1))
-    for which, (length, weight) in enumerate(zip(goal.lengths, goal.weights, strict=True)):
-        rewards[which, : length + 1] = value * weight * goal.reward(which)
+    for which, length in enumerate(goal.lengths):
+        rewards[which, : length + 1] = value / len(goal.lengths) * goal.reward(which)
     lengths = np.array(goal.lengths)
     found = kernels.best_biases(rewards, lengths, tilt.average, tilt.gamma, tilt.exact, cap)
     return np.asarray(found)
@@ -197,22 +152,40 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
     samples = {"gamma_prime": green / n, "kl": kls / n, "power": powers[-1]}
     attacked = powers[-1]
     if goal.edits:
-        attacked = law @ edited_reward(n, goal.critical_counts[-1], goal.gamma, goal.edits)
-        samples["attacked_power"] = attacked
-    attacked_power = float(weights @ attacked)
-    if goal.edits.edit_rate is not None and n <= LONGEST_EXACT:
-        attacked_power = edited_power(goal, tilt.of_states(deltas))
+        samples["attacked_power"] = attacked = _attacked(goal, tilt, deltas, law)
     return Outcome(
         law=weights @ law,
         powers=tuple(min(1.0, float(weights @ each)) for each in powers),
-        attacked_power=min(1.0, attacked_power),
+        attacked_power=float(np.clip(weights @ attacked, 0.0, 1.0)),
         kl=kl / n,
         kl_sd=float(np.sqrt(max(square - kl**2, 0.0))) / n,
-        green_rate=float(weights @ green) / n,
+        gamma_prime=float(weights @ green) / n,
         errors={name: _error(sample, weights) for name, sample in samples.items()}
         if weights.size > 1
         else None,
     )
+
+
+def _attacked(goal: Goal, tilt: Tilt, deltas: Array, law: Array) -> Array:
+    """Return the power after edits of each text, whose laws of the count are given.
+
+    Exact for short texts. What the guide of longer ones leaves out, that neighbours survive
+    together, is taken from one text with mean rates: to a few thousandths it is the same for all.
+    """
+    from powermark.calibration import kernels
+
+    n, k, gamma, edits = goal.n_tokens, goal.critical_counts[-1], goal.gamma, goal.edits
+    if edits.edit_rate is not None and n <= _LONGEST_EACH:
+        rule = (edits.edit_rate, edits.context_width)
+        each = kernels.edited_powers(deltas, k, tilt.nodes, tilt.weights, gamma, tilt.exact, *rule)
+        return np.asarray(each)
+    reward = edited_reward(n, k, gamma, edits)
+    found = law @ reward
+    if edits.edit_rate is not None and n <= _LONGEST_MEAN:
+        one, horizon = tilt.average[None, None], (np.array([n]), np.array([k]))
+        alone = kernels.follow(deltas, *horizon, one, gamma, tilt.exact)[0][0]
+        found = found + edited_power(goal, tilt.of_states(deltas)) - alone @ reward
+    return np.asarray(found)
 
 
 def _error(sample: Array, weights: Array) -> float:

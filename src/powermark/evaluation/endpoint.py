@@ -39,7 +39,8 @@ NOTHING = "\n"  # stands for an empty prompt, which servers refuse
 class Endpoint:
     """A server, the model it is asked for, and how long an answer may take.
 
-    ``url`` is the base that holds ``/completions``, usually ending in ``/v1``.
+    ``url`` is the base that holds ``/completions``, usually ending in ``/v1``. A server that wants
+    a key is sent the one in the environment variable OPENAI_API_KEY.
     """
 
     url: str
@@ -153,7 +154,18 @@ def verify_answers(
 ) -> Verification:
     """Compare a server's texts with the promise, and say how many the detector finds.
 
-    A ``profile`` says what it foretells beside the promise.
+    Parameters
+    ----------
+    answers
+        What :func:`ask` returned.
+    detector, key
+        Of the mark that was asked for.
+    promise
+        As :func:`~powermark.evaluation.promise.promise_of` returns it.
+    profile
+        To say what it foretells beside the promise.
+    seed
+        Of the edits, where the promise is about edited text.
     """
     found = verify(
         detector.spec,
@@ -205,12 +217,18 @@ def ask(
 
     Parameters
     ----------
+    endpoint, prompts, sampling
+        The server, what it is to continue, and how it is to choose tokens.
+    tokenizer
+        The model's, for prompts, and for texts of a server that tells no ids.
     mark
         Name of the mark to ask for; None leaves the choice to the server.
     batch
         Requests under way at once; rounds of marked and of unmarked ones take turns.
     compare
         Whether to ask for unmarked texts too; the server must allow it.
+    seed, on_text
+        For the same texts again, where the server can; and what to call after each text.
     """
     count("batch", batch)
     model, answers = endpoint.first_model(), Answers()

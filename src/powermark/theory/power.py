@@ -104,7 +104,7 @@ def beta_binomial_power(
     if not np.any(spread):
         return binomial
     p = np.where(spread, p, 0.5)
-    total = np.where(spread, (n - c) / np.where(spread, c - 1.0, 1.0), 1.0)  # Beta's a + b
+    total = np.where(spread, beta_total(n, np.where(spread, c, 2.0)), 1.0)
     width = 1.0 / np.sqrt(n * p * (1.0 - p))
     tail = beta_expectation(
         lambda y: binomial_tail(n[..., None], k[..., None], y),
@@ -114,6 +114,20 @@ def beta_binomial_power(
         reach=40.0,
     )
     return np.where(spread, tail, binomial)
+
+
+def beta_total(n_tokens: ArrayLike, variance_inflation: ArrayLike) -> Array:
+    """Return a + b of the Beta law of rates behind c: ``(n - c) / (c - 1)``, for 1 < c < n.
+
+    The intraclass correlation is ``1 / (a + b + 1)``.
+    """
+    n, c = np.asarray(n_tokens, np.float64), np.asarray(variance_inflation, np.float64)
+    return np.asarray((n - c) / (c - 1.0))
+
+
+def most_inflation(n_tokens: int) -> float:
+    """Return the largest inflation c computed with: just below n, where a text has one colour."""
+    return 1.0 + 0.999999 * (n_tokens - 1)
 
 
 def normal_score(

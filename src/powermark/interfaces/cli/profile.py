@@ -11,6 +11,7 @@ import typer
 from powermark.errors import InvalidInput
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.progress import progress
+from powermark.interfaces.cli.texts import is_folder
 
 if TYPE_CHECKING:
     from powermark.calibration.profile import Profile
@@ -67,6 +68,8 @@ def profile_command(
 
     if temperature == 0:
         raise InvalidInput("--temperature must be above 0: a mark needs a choice to act on.")
+    if is_folder(output):
+        raise InvalidInput(f"-o names the file to write; {str(output)!r} is a folder.")
     sampling = Sampling(n_tokens=n_tokens, temperature=temperature, top_k=top_k, top_p=top_p)
     given = prompts_for(prompts, texts)
     so_far = output.with_name(output.name + ".part")
