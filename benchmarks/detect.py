@@ -9,13 +9,12 @@ repeats or not.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
 from transformers import PretrainedConfig, WatermarkDetector, WatermarkingConfig
 
+from benchmarks.plan import fastest_seconds
 from powermark import plan
 from powermark.detection.detection import Detector
 from powermark.detection.evalue import StreamDetector
@@ -25,22 +24,11 @@ from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import WatermarkSpec
 
-VOCAB, ROUNDS = 50_257, 7
+VOCAB = 50_257
 KEY = SecretKey(bytes(32))
 SPEC = WatermarkSpec.from_plan(
     plan(n_tokens=200, alpha=0.01, power=0.95, edit_rate=0.1), vocab_size=VOCAB
 )
-
-
-def fastest(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Seconds of the fastest round: other work on the machine only ever adds time."""
-    work()
-    best = np.inf
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def main() -> None:
@@ -49,8 +37,8 @@ def main() -> None:
     rng = np.random.default_rng(0)
     texts = [rng.integers(0, VOCAB, 1000) for _ in range(64)]
     detector = Detector(SPEC, KEY)
-    many = fastest(lambda: detector.detect_many(texts)) / 64_000
-    one = fastest(lambda: detector.detect(texts[0])) / 1000
+    many = fastest_seconds(lambda: detector.detect_many(texts)) / 64_000
+    one = fastest_seconds(lambda: detector.detect(texts[0])) / 1000
     print("ids to verdict, 1,000 tokens a text, one core:")
     print(f"  powermark, 64 texts at a time   {1e-6 / many:8.2f} million tokens/s")
     print(f"  powermark, one text at a time   {1e-6 / one:8.2f} million tokens/s")
@@ -58,7 +46,7 @@ def main() -> None:
         scheme="hf-lefthash", gamma=0.25, delta=2.0, context_width=1, vocab_size=VOCAB
     )
     compat = Detector(legacy, HashKey(), alpha=0.01)
-    slow = fastest(lambda: compat.detect_many(texts[:4]), 3) / 4000
+    slow = fastest_seconds(lambda: compat.detect_many(texts[:4]), 3) / 4000
     print(f"  powermark, hf-lefthash          {1e-6 / slow:8.3f} million tokens/s")
     theirs = WatermarkDetector(
         model_config=PretrainedConfig(vocab_size=VOCAB, bos_token_id=0),
@@ -67,7 +55,7 @@ def main() -> None:
         ignore_repeated_ngrams=True,
     )
     ids = torch.from_numpy(texts[0][None, :])
-    peer = fastest(lambda: theirs(ids), 2) / 1000
+    peer = fastest_seconds(lambda: theirs(ids), 2) / 1000
     gain = peer / many
     print(f"  transformers, lefthash          {1e-6 / peer:8.4f} million tokens/s")
     print(f"  powermark is {gain:.0f} times as fast (promised 200)")
@@ -78,7 +66,7 @@ def main() -> None:
         "winmax-c": WindowTest("winmax-c", 4000, 0.5),
     }
     windows = {
-        kind: fastest(lambda test=test: test.statistic(colours))  # type: ignore[misc]
+        kind: fastest_seconds(lambda test=test: test.statistic(colours))  # type: ignore[misc]
         for kind, test in tests.items()
     }
     print(f"\n4,000 tokens: WinMax {1e3 * windows['winmax']:.2f} ms, "
@@ -91,7 +79,7 @@ def main() -> None:
         for chunk in ids_64:
             evidence.feed(chunk)
 
-    streaming = fastest(stream, 3) / ids_64.size
+    streaming = fastest_seconds(stream, 3) / ids_64.size
     print(f"streaming, chunks of 64: {1e6 * streaming:.2f} µs a token (promised 2)")
 
     scheme = scheme_of(SPEC, KEY)
@@ -101,7 +89,7 @@ def main() -> None:
         costs = []
         for n in (1_000, 10_000, 100_000, 1_000_000):
             text = rng.integers(0, words, n)
-            costs.append(fastest(lambda text=text: score(scheme, [text]), 3) / n)  # type: ignore[misc]
+            costs.append(fastest_seconds(lambda text=text: score(scheme, [text]), 3) / n)  # type: ignore[misc]
         growth.append(costs[-1] / costs[1])
         print(f"  {name:<30}" + "".join(f"{1e9 * cost:9.0f}" for cost in costs))
     broken = [

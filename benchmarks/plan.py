@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from powermark import Dirichlet, plan
+from powermark import Dirichlet, plan, plan_for_windows
 from powermark.calibration.problem import rate_for
 
 PLAN_PROMISE, HELP_PROMISE = 0.050, 0.5  # seconds
@@ -81,8 +81,19 @@ def other_plans() -> None:
         print(f"  {name:<30}{cells}")
 
 
+def window_plans() -> None:
+    """Print how plans for WinMax-C grow with the length, in one run each; no promise."""
+    print("\nplans for winmax-c, removal .2, s     n=50      n=100      n=200")
+    cells = ""
+    for n in (50, 100, 200):
+        start = time.perf_counter()
+        plan_for_windows(n_tokens=n, alpha=0.05, power=0.95, removal=0.2)
+        cells += f"{time.perf_counter() - start:11.1f}"
+    print(f"  {'plug-in':<30}{cells}")
+
+
 def help_page() -> float:
-    """Median time of a fresh ``powermark --help``."""
+    """Time of a fresh ``powermark --help``."""
     program = Path(sys.executable).with_name("powermark")
     return fastest_seconds(
         lambda: subprocess.run([program, "--help"], capture_output=True, check=True), 7
@@ -93,6 +104,7 @@ def main() -> int:
     """Print the table; exit code 1 if a promise is broken."""
     slowest = closed_forms()
     other_plans()
+    window_plans()
     answer = help_page()
     plans_hold, help_holds = slowest <= PLAN_PROMISE, answer <= HELP_PROMISE
     print(f"\nslowest closed-form plan at n = 10,000: {1e3 * slowest:.1f} ms (promise: 50)")
