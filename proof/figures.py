@@ -12,31 +12,42 @@ from powermark.evaluation.figures.canvas import BLUE, GREEN, GREY, ORANGE, new_f
 from proof.scale import ALPHAS
 from proof.size import DATASETS, DETECTORS, SIMULATED
 
+_EDGE = 3.0  # of the drawn sizes, in alphas
 Rows = Sequence[dict[str, Any]]
 
 
-def sizes(rows: Rows) -> bytes:
-    """Draw every measured size over its alpha: nothing may stand above 1 by more than chance."""
-    figure = new_figure(9.0, 3.2)
-    panels = figure.subplots(1, len(DETECTORS), sharey=True)
+def sizes(rows: Rows, limit: float) -> bytes:
+    """Draw every measured size over its alpha, and below it the evidence that it is above.
+
+    A cell of few texts can be far above by chance, and is drawn at the edge; what counts is the
+    evidence, which must stay below the limit.
+    """
+    figure = new_figure(9.0, 5.2)
+    panels = figure.subplots(2, len(DETECTORS), sharex=True, sharey="row")
     rng = np.random.default_rng(0)
-    for ax, detector in zip(panels, DETECTORS, strict=True):
+    for (above, below), detector in zip(panels.T, DETECTORS, strict=True):
         for human, colour, label in ((False, BLUE, "random tokens"), (True, ORANGE, "human text")):
             mine = [
                 row
                 for row in rows
                 if row["detector"] == detector and (row["source"] != SIMULATED) == human
             ]
-            places = [ALPHAS.index(row["alpha"]) + (0.18 if human else -0.18) for row in mine]
-            ratios = [row["size"] / row["alpha"] for row in mine]
-            spread = rng.uniform(-0.13, 0.13, len(mine))
-            ax.plot(places + spread, ratios, ".", color=colour, markersize=2.5, label=label)
-        ax.axhline(1.0, color=GREY, linewidth=0.8)
-        ax.set_xticks(range(len(ALPHAS)), [f"{alpha:g}" for alpha in ALPHAS])
-        ax.set_xlabel("alpha")
-        ax.set_title(detector)
-    panels[0].set_ylabel("size / alpha, mean over keys")
-    panels[0].legend(frameon=False, markerscale=4)
+            places = np.array([ALPHAS.index(row["alpha"]) + 0.36 * human - 0.18 for row in mine])
+            places = places + rng.uniform(-0.13, 0.13, len(mine))
+            ratios = np.array([row["size"] / row["alpha"] for row in mine])
+            for marker, some in ((".", ratios <= _EDGE), ("^", ratios > _EDGE)):
+                shown = np.minimum(ratios[some], _EDGE)
+                above.plot(places[some], shown, marker, color=colour, markersize=2.5)
+            evidence = [row["log_evidence"] for row in mine]
+            below.plot(places, evidence, ".", color=colour, markersize=2.5, label=label)
+        above.axhline(1.0, color=GREY, linewidth=0.8)
+        below.axhline(limit, color=GREY, linewidth=0.8)
+        below.set_xticks(range(len(ALPHAS)), [f"{alpha:g}" for alpha in ALPHAS])
+        below.set_xlabel("alpha")
+        above.set_title(detector)
+    panels[0, 0].set_ylabel("size / alpha, mean over keys")
+    panels[1, 0].set_ylabel("log evidence against it")
+    panels[1, 0].legend(frameon=False, markerscale=4, loc="center left")
     return render(figure, Path("sizes.svg"))
 
 

@@ -29,7 +29,8 @@ class Section(NamedTuple):
 def _size(entries: Sequence[Entry], folder: Path) -> Section:
     rows = size.table(entries)
     write_file(_tables(folder) / "size.csv", csv_bytes([_rounded(row) for row in rows]))
-    write_file(_pictures(folder) / "proof-sizes.svg", figures.sizes(rows))
+    limit = math.log(len(rows) / FALSE_ALARM)
+    write_file(_pictures(folder) / "proof-sizes.svg", figures.sizes(rows, limit))
     write_file(_pictures(folder) / "proof-keys.svg", figures.keys(rows, **_SHOWN, alpha=0.01))
     bad = [
         f"{row['source']} {row['scheme']} h={row['context_width']} gamma={row['gamma']:g} "
@@ -37,7 +38,6 @@ def _size(entries: Sequence[Entry], folder: Path) -> Section:
         for row in rows
         if not row["holds"]
     ]
-    limit = math.log(len(rows) / FALSE_ALARM)
     counted = [row for row in rows if row["detector"] == "count" and row["alpha"] == ALPHAS[0]]
     texts = sum(row["texts"] for row in counted)
     summary = [["detector", "text", *(f"alpha {alpha:g}" for alpha in ALPHAS), "texts", "evidence"]]
@@ -78,9 +78,10 @@ Sizes pooled over all cells; *evidence* is the most that any cell has against it
 
 {markdown(summary)}
 
-![sizes over their alpha](figures/proof-sizes.svg)
+![Size over alpha, and the evidence against it, by detector and alpha](figures/proof-sizes.svg)
 
-Each point is a cell; all of them with intervals are in [size.csv](proof/size.csv).{_thin(entries)}
+Each point is a cell, at the edge where it is above three alphas; the line below is {limit:.1f}. All
+of them with intervals are in [size.csv](proof/size.csv).{_thin(entries)}
 
 **Under one key** the rate differs from alpha, the more so the narrower the context: texts share
 word pairs, and a key fixes their colours once and for all. Count, gamma {_SHOWN["gamma"]},
@@ -88,7 +89,7 @@ word pairs, and a key fixes their colours once and for all. Count, gamma {_SHOWN
 
 {markdown(spread)}
 
-![spread over keys](figures/proof-keys.svg)
+![Human texts called marked, by context width: the mean key to the worst](figures/proof-keys.svg)
 """
     return Section(f"{texts:,} texts by the count, {len(rows):,} comparisons", bad, text)
 
@@ -166,7 +167,7 @@ without a mark; the bound allows for that.
 
 {markdown(shown)}
 
-![power, promised and measured](figures/proof-promises.svg)
+![Power, promised and measured, whole texts and edited ones](figures/proof-promises.svg)
 """
     unknown = sum(row["holds"] is None for row in rows)
     tried = f"{len(entries)} plans, {len(rows)} checks" + (f", {unknown} unknown" * bool(unknown))
