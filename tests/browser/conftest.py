@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
-expect.set_options(timeout=60_000)  # a machine may be busy
+expect.set_options(timeout=180_000)  # a machine may be busy
 
 
 @pytest.fixture(
@@ -31,7 +31,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     found = context.new_page()
-    found.set_default_timeout(60_000)
+    found.set_default_timeout(180_000)
     found.on("console", lambda message: said.append(message.text))
     found.on("pageerror", lambda error: said.append(str(error)))
     found.on("request", lambda request: asked.append(request.url))
