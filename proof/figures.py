@@ -37,9 +37,13 @@ def sizes(rows: Rows, limit: float) -> bytes:
             ratios = np.array([row["size"] / row["alpha"] for row in mine])
             for marker, some in ((".", ratios <= _EDGE), ("^", ratios > _EDGE)):
                 shown = np.minimum(ratios[some], _EDGE)
-                above.plot(places[some], shown, marker, color=colour, markersize=2.5)
+                above.plot(
+                    places[some], shown, marker, color=colour, markersize=2.5, rasterized=True
+                )
             evidence = [row["log_evidence"] for row in mine]
-            below.plot(places, evidence, ".", color=colour, markersize=2.5, label=label)
+            below.plot(
+                places, evidence, ".", color=colour, markersize=2.5, label=label, rasterized=True
+            )
         above.axhline(1.0, color=GREY, linewidth=0.8)
         below.axhline(limit, color=GREY, linewidth=0.8)
         below.set_xticks(range(len(ALPHAS)), [f"{alpha:g}" for alpha in ALPHAS])
