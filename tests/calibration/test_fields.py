@@ -82,6 +82,7 @@ def test_a_plan_and_its_schedule_are_of_one_length() -> None:
         ("tail_square", 7.0, "tail_square must be in"),
         ("strength", np.inf, "strength must be in"),
         ("tail_mass", 0.9, "the probabilities of a step add up to 1."),
+        ("strength", 0.5, "strength must be the same at all steps of a text"),
         ("about", {"vocab_size": "x"}, "vocab_size must be a whole number; got str"),
         ("about", {"temperature": None}, "temperature must be a number; got NoneType"),
         ("ids", np.float32, "ids must not be of the kind float32"),

@@ -132,6 +132,10 @@ def test_what_a_spec_promises() -> None:
     )
     with pytest.raises(InvalidInput, match="has no standard_errors: an older powermark"):
         promise_of(older)
+    for edits in ("edit_rate", "removal"):
+        odd = dataclasses.replace(planned, design={**planned.design, edits: 0.1})
+        with pytest.raises(InvalidInput, match="is for edits, and has no attacked_power"):
+            promise_of(odd)
 
 
 def test_settings_are_those_of_the_plan() -> None:

@@ -85,6 +85,8 @@ def _check(profile: Profile) -> None:
     whole = profile.head.sum(axis=1, dtype=np.float64) + profile.tail_mass
     if whole.max() > 1.0 + _ROUNDING:
         raise InvalidInput(f"the probabilities of a step add up to {whole.max():.4g}.")
+    if np.any((np.diff(profile.strength) != 0.0) & (np.diff(profile.text) == 0)):
+        raise InvalidInput("strength must be the same at all steps of a text.")
 
 
 def profile_digest(profile: Profile) -> str:

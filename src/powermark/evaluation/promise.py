@@ -15,6 +15,8 @@ from powermark.errors import InvalidInput, SpecMismatch
 from powermark.evaluation.writing import SETTINGS, Sampling
 from powermark.watermark.spec import WatermarkSpec
 
+_ANEW = "make the plan anew with `powermark plan -o FILE`."
+
 
 def promise_of(
     spec: WatermarkSpec,
@@ -45,12 +47,18 @@ def _promise(
         windows = spec.design.get("detector") in get_args(WindowKind)
         kind = WindowPlan if windows else Design
         try:
-            return kind(**{f.name: spec.design[f.name] for f in dataclasses.fields(kind)})
+            found = kind(**{f.name: spec.design[f.name] for f in dataclasses.fields(kind)})
         except KeyError as error:
             raise InvalidInput(
                 f"the spec's plan has no {error.args[0]}: an older powermark made it.",
-                hint="make the plan anew with `powermark plan -o FILE`.",
+                hint=_ANEW,
             ) from None
+        edited = (found.edit_rate, found.survival, found.removal) != (None, None, None)
+        if edited and found.attacked_power is None:
+            raise InvalidInput(
+                "the spec's plan is for edits, and has no attacked_power.", hint=_ANEW
+            )
+        return found
     if n_tokens is None or alpha is None:
         raise InvalidInput("the spec has no plan: say for which n_tokens and alpha.")
     return evaluate(spec.gamma, spec.delta, n_tokens=n_tokens, alpha=alpha, signal=profile)
