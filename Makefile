@@ -28,7 +28,7 @@ check: $(READY)  ## lint, format, types, import contracts, generated docs, the s
 	mypy
 	lint-imports
 	cog --check -I docs $(PAGES)
-	mkdocs build --quiet
+	mkdocs build
 
 bench: $(READY)  ## speeds that are promised
 	@status=0; for part in plan profile embed detect scan; do \

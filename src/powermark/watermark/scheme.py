@@ -23,13 +23,13 @@ Rows = NDArray[np.int64]  # contexts; their ids are checked where they are hashe
 class Scheme(ABC):
     """A keyed rule that colours each (context, token), for one gamma and one vocabulary.
 
+    A scheme of one's own is a subclass with the methods that are abstract here: colours of tokens,
+    masks of whole lists, and the bias on logits.
+
     Parameters
     ----------
     gamma, vocab_size, context_width
         Green share, number of token ids, and tokens before one that choose its list.
-
-    A scheme of one's own is a subclass with the methods that are abstract here: colours of tokens,
-    masks of whole lists, and the bias on logits.
     """
 
     name: str
