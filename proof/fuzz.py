@@ -26,7 +26,7 @@ SHARES = {  # of the inputs that a scale names; the slower ones have fewer
     "spec": 1.0,
     "key": 1.0,
     "profile": 0.25,
-    "cli": 0.25,
+    "cli": 0.2,
     "rest": 0.5,
     "tokens": 0.5,
     "text": 0.25,
