@@ -1,6 +1,7 @@
 import io
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -115,6 +116,9 @@ def test_another_tools_key_is_imported_from_stdin(
     path = tmp_path / "kgw.key"
     monkeypatch.setattr("sys.stdin", io.StringIO("not a number\n"))
     assert "must be a whole number" in run("key", "import", str(path))[2]
+    odd = io.TextIOWrapper(io.BytesIO(b"\xae"), encoding="utf-8")
+    with patch("sys.stdin", odd):
+        assert "must be a whole number" in run("key", "import", str(path))[2]
     monkeypatch.setattr("sys.stdin", io.StringIO("987654321\n"))
     assert run("key", "import", str(path))[:2] == (0, "HashKey(secret)\n")
     options = ("--gamma", ".25", "--vocab-size", "1000", "--context", "5")

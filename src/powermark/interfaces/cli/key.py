@@ -36,8 +36,9 @@ def import_command(
     """Keep another tool's hash key, read from stdin, in a file that only you can read."""
     from powermark.watermark.keys import save_hash_key
 
-    text = getpass("hash key (a whole number): ") if sys.stdin.isatty() else sys.stdin.readline()
+    typed = sys.stdin.isatty()
     try:
+        text = getpass("hash key (a whole number): ") if typed else sys.stdin.readline()
         value = int(text)
     except ValueError:
         raise InvalidInput("the hash key on stdin must be a whole number.") from None
