@@ -97,9 +97,9 @@ def test_power_is_the_share_of_texts_that_are_found() -> None:
     power = profile.power(n, k, gamma, delta)
     assert power == pytest.approx(share, abs=4.5 * np.sqrt(share / 40_000) + 0.003)
     assert profile.variance_inflation(200, 0.25, 3.0) > 1.1  # texts differ
-    certain = dataclasses.replace(profile, head=np.zeros_like(profile.head))
-    certain.head[:, 0] = 1.0
-    certain.tail_mass[:] = certain.tail_square[:] = 0.0
+    nothing, sure = np.zeros_like(profile.tail_mass), np.zeros_like(profile.head)
+    sure[:, 0] = 1.0
+    certain = dataclasses.replace(profile, head=sure, tail_mass=nothing, tail_square=nothing)
     assert certain.variance_inflation(10, 0.5, 700.0) >= 1.0
     errors = profile.standard_errors(n, k, gamma, delta)
     assert errors is not None

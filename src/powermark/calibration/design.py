@@ -23,6 +23,7 @@ from powermark.theory.power import (
 )
 
 Test = Literal["exact", "z"]
+_ROUNDING = 1e-3  # by which an efficiency may seem to be above 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,11 @@ def evaluate(
     size = float(binomial_tail(n, k, gamma))
     power, attacked, c = powers(signal, edits, n, k, gamma, delta, variance_inflation)
     limit_level = max(alpha, size)
+    limit = float(information_limit(n, limit_level, power))
+    if limit > kl * (1.0 + _ROUNDING) + 1e-9:
+        raise ArithmeticError(
+            f"an efficiency of {limit / kl:.4g} is above 1: KL or power is wrong."
+        )
     return Design(
         gamma=gamma,
         delta=delta,
@@ -148,7 +154,7 @@ def evaluate(
         size=size,
         power=power,
         normal_power=float(normal_power(gamma, rate, n, alpha, c)),
-        information_limit=float(information_limit(n, limit_level, power)),
+        information_limit=limit,
         efficiency=float(efficiency(n, limit_level, power, kl)) if kl > 0.0 else 0.0,
         edit_rate=edits.edit_rate,
         survival=edits.surviving_share(n) if edits else None,

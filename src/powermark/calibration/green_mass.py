@@ -22,10 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from powermark.checks import Array, logit_bias, open_unit
+from powermark.errors import InvalidInput
 
 ENUMERATED = 6  # tokens whose colourings are all looked at
 NODES = 4  # of the quadrature for the rest
 _RARE = 1e-12  # probability of an atom that is left out where all steps have fewer
+_NOISE = 1e-6  # tail mass that float32 leaves where a sampler cut the tail off
+_ROUNDING = 1e-6  # by which a green rate may seem to be below gamma, or a KL below 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,9 @@ class GreenMass:
     head
         (steps, K) the K largest probabilities, descending.
     tail_mass, tail_square
-        (steps,) sum and sum of squares of the others.
+        (steps,) sum and sum of squares of the others. A mass below 1e-6 is rounding, and taken
+        as 0; a square is at most what tokens no likelier than the head's last can have. Each step
+        is scaled to sum to 1.
     """
 
     head: NDArray[np.floating]
@@ -48,6 +53,8 @@ class GreenMass:
     costs: Callable[[float, float], Array] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        for name, values in zip(("head", "tail_mass", "tail_square"), self._clean(), strict=True):
+            object.__setattr__(self, name, values)
         # a solver asks for the same gamma with many deltas, and for the same pair several times
         for name, make, kept in (
             ("nodes", self._make_nodes, 2),  # tens of MB each
@@ -56,23 +63,34 @@ class GreenMass:
         ):
             object.__setattr__(self, name, lru_cache(maxsize=kept)(make))
 
+    def _clean(self) -> tuple[Array, Array, Array]:
+        """Return the steps without rounding noise, each with probabilities that sum to 1."""
+        head = np.asarray(self.head, np.float64)
+        mass = np.where(self.tail_mass < _NOISE, 0.0, np.asarray(self.tail_mass, np.float64))
+        whole = head.sum(axis=1) + mass
+        if (whole <= 0.0).any():
+            raise InvalidInput("each step of a profile needs a positive probability.")
+        head, mass = head / whole[:, None], mass / whole
+        most = np.minimum(mass, head[:, -1]) if head.shape[1] else mass
+        return head, mass, np.clip(self.tail_square / whole**2, 0.0, mass * most)
+
     def _make_rates(self, gamma: float, delta: float) -> Array:
         """Green rate of each step, ``1 - (1-y) / (1 + (e^delta - 1) y)``."""
         y, weights = self.nodes(gamma)
         red = (1.0 - y) / (1.0 + np.expm1(logit_bias(delta)) * y)
-        return np.asarray(1.0 - np.einsum("ij,ij->i", weights, red))
+        return _at_least(gamma, 1.0 - np.einsum("ij,ij->i", weights, red), "a green rate")
 
     def _make_costs(self, gamma: float, delta: float) -> Array:
         """KL of each step, ``delta y' - log(1 + (e^delta - 1) y)``."""
         y, weights = self.nodes(gamma)
         logs = np.einsum("ij,ij->i", weights, np.log1p(np.expm1(logit_bias(delta)) * y))
-        return np.asarray(delta * self.rates(gamma, delta) - logs)
+        return _at_least(0.0, delta * self.rates(gamma, delta) - logs, "a KL")
 
     def _make_nodes(self, gamma: float) -> tuple[Array, Array]:
         """Green masses and their probabilities; (steps, 2^J * NODES) each."""
         open_unit("gamma", gamma)
         j = min(ENUMERATED, self.head.shape[1])
-        head = self.head.astype(np.float64)
+        head = self.head
         colourings = (np.arange(2**j)[:, None] >> np.arange(j)) & 1  # (2^J, J)
         sums = head[:, :j] @ colourings.T  # (steps, 2^J)
         greens = colourings.sum(axis=1)
@@ -80,13 +98,19 @@ class GreenMass:
         mass = head[:, j:].sum(axis=1) + self.tail_mass
         square = (head[:, j:] ** 2).sum(axis=1) + self.tail_square
         left = (head[:, j:] > 0.0).sum(axis=1)  # tokens; in the tail, as many as count
-        tail = np.maximum(self.tail_square.astype(np.float64), 1e-300)
-        left = left + self.tail_mass.astype(np.float64) ** 2 / tail
+        left = left + self.tail_mass**2 / np.maximum(self.tail_square, 1e-300)
         x, w = _rest_law(gamma, left, np.minimum(square / np.maximum(mass, 1e-30) ** 2, 1.0))
         y = sums[:, :, None] + (mass[:, None] * x)[:, None, :]
         weights = chances[:, None] * w[:, None, :]
         size = self.head.shape[0]
         return np.minimum(y.reshape(size, -1), 1.0), weights.reshape(size, -1)
+
+
+def _at_least(bound: float, values: Array, name: str) -> Array:
+    """Return values that lie above a bound but for rounding; others are a bug, and raise."""
+    if values.size and values.min() < bound - _ROUNDING:
+        raise ArithmeticError(f"{name} of {values.min():.6g} is below {bound:.6g}.")
+    return np.maximum(values, bound)
 
 
 def _rest_law(gamma: float, left: Array, square: Array) -> tuple[Array, Array]:
