@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from powermark.errors import FileProblem
-from powermark.files import new_file, sweep, write_file
+from powermark.files import new_file, read_file, sweep, write_file
 from powermark.watermark.keys import load_key, new_key
 
 
@@ -68,3 +68,11 @@ def test_modes_are_the_users_and_the_umask_is_left_alone(
     monkeypatch.setattr("os.umask", lambda _: pytest.fail("it is the whole process's"))
     write_file(tmp_path / "x", b"new")
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == stat.S_IMODE(usual.stat().st_mode)
+
+
+def test_files_that_are_too_large_are_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(bytes(11))
+    assert read_file(path, 11) == bytes(11)
+    with pytest.raises(FileProblem, match="has more than 10 bytes, too many for such a file"):
+        read_file(path, 10)

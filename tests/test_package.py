@@ -1,11 +1,15 @@
+import io
+import re
 import runpy
 import subprocess
 import sys
+from contextlib import redirect_stdout
 
 import pytest
 
 import powermark
 from powermark import theory
+from powermark.interfaces.cli import main
 from powermark.signature import signature
 
 
@@ -16,6 +20,39 @@ def test_all_names_are_sorted_and_real() -> None:
             assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = powermark.nothing
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert dir(powermark) == powermark.__all__
+
+
+_EXTRAS = (
+    "accelerate bert_score confusable_homoglyphs datasets fastapi fastapi_offline filelock fsspec "
+    "gguf matplotlib nltk prometheus_client pyarrow ray rouge_score tenacity tokenizers torch "
+    "transformers uvicorn"
+)
+_WITHOUT_EXTRAS = f"""
+import sys
+sys.modules.update(dict.fromkeys("{_EXTRAS}".split()))  # importing one of them fails
+from powermark import *
+import powermark
+assert set(powermark.__all__) <= set(globals()), "a name is missing"
+assert dir(powermark) == powermark.__all__
+spec = WatermarkSpec(gamma=0.5, delta=2.0, context_width=2, vocab_size=100)
+try:
+    scan(["corpus"], ScanJob(specs=(spec,)), "out")
+except MissingExtra as error:
+    print(error, error.hint)
+"""
+
+
+def test_without_extras_all_names_can_be_imported() -> None:
+    """They raise when they are called."""
+    command = [sys.executable, "-c", _WITHOUT_EXTRAS]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert shown.stderr == ""
+    expected = r"scanning needs \w+, which is not installed\. pip install 'powermark\[corpus\]'\n"
+    assert re.fullmatch(expected, shown.stdout)
 
 
 def test_importing_is_light() -> None:
@@ -37,9 +74,16 @@ def test_the_package_is_the_command(
     assert capsys.readouterr().out == f"powermark {powermark.__version__}\n"
 
 
+def test_the_command_prints_to_any_stream() -> None:
+    """Such as a notebook's, which is no TextIOWrapper."""
+    with redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert shown.getvalue() == f"powermark {powermark.__version__}\n"
+
+
 def test_detectors_are_public_and_where_they_were() -> None:
-    from powermark.detection.detection import Detection, Detector
-    from powermark.detection.evalue import StreamDetector
+    from powermark.detection.detector import Detection, Detector
+    from powermark.detection.stream import StreamDetector
 
     assert powermark.Detector is Detector
     assert powermark.Detection is Detection

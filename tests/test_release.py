@@ -1,8 +1,10 @@
 """What `make release-check` tries is what there is."""
 
+import json
 import re
 import runpy
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -49,3 +51,24 @@ def test_interpreters_are_found_by_name_and_where_pyenv_keeps_them(
         check=True,
     )
     assert said.stdout.strip().removeprefix(f"{tmp_path}/") == found
+
+
+@pytest.mark.parametrize(
+    ("packages", "code", "words"),
+    [
+        (None, 1, "audited 0 of 0"),
+        ([{"name": "one", "skip_reason": "no answer"}], 1, "audited 0 of 1"),
+        ([{"name": "one", "version": "1", "vulns": []}], 0, "audited 1 of 1"),
+        ([{"name": "one", "version": "1", "vulns": [{"id": "X-1"}]}], 1, "one 1: X-1"),
+    ],
+)
+def test_an_audit_that_looked_nothing_up_fails(packages: object, code: int, words: str) -> None:
+    said = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "audit.py")],
+        input="" if packages is None else json.dumps({"dependencies": packages}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == code, said
+    assert words in said.stdout

@@ -14,17 +14,10 @@ from typing import TYPE_CHECKING, Any
 from powermark.version import __version__
 
 if TYPE_CHECKING:
-    from powermark.calibration.design import Design, evaluate
-    from powermark.calibration.edits import Edits
-    from powermark.calibration.frontier import branch_intersection, frontier
-    from powermark.calibration.plan import Plan, plan
-    from powermark.calibration.priors import BetaMixture, Dirichlet, TopicMixture
-    from powermark.calibration.profile import Profile
-    from powermark.calibration.profile_file import load_profile
-    from powermark.calibration.signal import PlugIn, SignalModel
-    from powermark.detection.detection import Detection, Detector
-    from powermark.detection.evalue import StreamDetector
-    from powermark.detection.window_plan import WindowPlan, plan_for_windows
+    from powermark.corpus.job import ScanJob
+    from powermark.corpus.scan import scan
+    from powermark.detection.detector import Detection, Detector
+    from powermark.detection.stream import StreamDetector
     from powermark.errors import (
         EngineProblem,
         FileProblem,
@@ -36,9 +29,25 @@ if TYPE_CHECKING:
         SpecMismatch,
         SpecTooNew,
     )
+    from powermark.generation.writing import Sampling
+    from powermark.measuring.audit import audit
+    from powermark.measuring.record_profile import record_profile
+    from powermark.measuring.verify import verify
     from powermark.models.language_model import LanguageModel, load_model
+    from powermark.planning.curve import frontier
+    from powermark.planning.design import Design, evaluate
+    from powermark.planning.lengths import Lengths
+    from powermark.planning.paper_method import branch_intersection
+    from powermark.planning.plan import Plan, plan
+    from powermark.planning.request import Steering
+    from powermark.signals.edits import Edits
+    from powermark.signals.priors import BetaMixture, Dirichlet, TopicMixture
+    from powermark.signals.profile import Profile
+    from powermark.signals.profile_file import load_profile
+    from powermark.signals.signal import PlugIn, SignalModel
     from powermark.watermark.keys import SecretKey, load_key, load_ring, new_key
     from powermark.watermark.spec import WatermarkSpec
+    from powermark.watermark.watermark import Watermark
 
 __all__ = [
     "BetaMixture",
@@ -52,21 +61,26 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "LanguageModel",
+    "Lengths",
     "MissingExtra",
     "Plan",
     "PlugIn",
     "PowermarkError",
     "Profile",
+    "Sampling",
+    "ScanJob",
     "SecretKey",
     "SignalModel",
     "SpecCorrupt",
     "SpecMismatch",
     "SpecTooNew",
+    "Steering",
     "StreamDetector",
     "TopicMixture",
+    "Watermark",
     "WatermarkSpec",
-    "WindowPlan",
     "__version__",
+    "audit",
     "branch_intersection",
     "evaluate",
     "frontier",
@@ -76,21 +90,27 @@ __all__ = [
     "load_ring",
     "new_key",
     "plan",
-    "plan_for_windows",
+    "record_profile",
+    "scan",
+    "verify",
 ]
 
 _HOME = {
-    "powermark.calibration.design": ("Design", "evaluate"),
-    "powermark.calibration.edits": ("Edits",),
-    "powermark.calibration.frontier": ("branch_intersection", "frontier"),
-    "powermark.calibration.plan": ("Plan", "plan"),
-    "powermark.calibration.profile": ("Profile",),
-    "powermark.calibration.profile_file": ("load_profile",),
-    "powermark.calibration.priors": ("BetaMixture", "Dirichlet", "TopicMixture"),
-    "powermark.calibration.signal": ("PlugIn", "SignalModel"),
-    "powermark.detection.detection": ("Detection", "Detector"),
-    "powermark.detection.evalue": ("StreamDetector",),
-    "powermark.detection.window_plan": ("WindowPlan", "plan_for_windows"),
+    "powermark.planning.design": ("Design", "evaluate"),
+    "powermark.signals.edits": ("Edits",),
+    "powermark.planning.curve": ("frontier",),
+    "powermark.planning.lengths": ("Lengths",),
+    "powermark.planning.paper_method": ("branch_intersection",),
+    "powermark.planning.request": ("Steering",),
+    "powermark.planning.plan": ("Plan", "plan"),
+    "powermark.signals.profile": ("Profile",),
+    "powermark.signals.profile_file": ("load_profile",),
+    "powermark.signals.priors": ("BetaMixture", "Dirichlet", "TopicMixture"),
+    "powermark.signals.signal": ("PlugIn", "SignalModel"),
+    "powermark.corpus.job": ("ScanJob",),
+    "powermark.corpus.scan": ("scan",),
+    "powermark.detection.detector": ("Detection", "Detector"),
+    "powermark.detection.stream": ("StreamDetector",),
     "powermark.errors": (
         "EngineProblem",
         "FileProblem",
@@ -102,8 +122,13 @@ _HOME = {
         "SpecMismatch",
         "SpecTooNew",
     ),
+    "powermark.measuring.audit": ("audit",),
+    "powermark.measuring.record_profile": ("record_profile",),
+    "powermark.measuring.verify": ("verify",),
+    "powermark.generation.writing": ("Sampling",),
     "powermark.models.language_model": ("LanguageModel", "load_model"),
     "powermark.watermark.keys": ("SecretKey", "load_key", "load_ring", "new_key"),
+    "powermark.watermark.watermark": ("Watermark",),
     "powermark.watermark.spec": ("WatermarkSpec",),
 }
 
@@ -113,3 +138,7 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(module), name)
     raise AttributeError(f"module 'powermark' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""One validator per kind of quantity, one shape of message: "name must be in DOMAIN; got X."."""
+"""Validators for each kind of quantity. Messages: "name must be in DOMAIN; got X."."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from powermark.errors import InvalidInput
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Ids = NDArray[np.int64]  # token ids, or places
 
-_INEXACT = 2.0**53  # from here on n and n + 1 may be one number
+_INEXACT = 2.0**53  # from here on n and n + 1 may be the same float
 
 _MEANING = {
     "gamma": "gamma is the green share of the vocabulary, for example 0.25.",
@@ -47,7 +49,7 @@ def in_interval(
 
 
 def _extremes(x: Array) -> tuple[float, float]:
-    """Smallest and largest element, nan if there is one; an empty array passes every check."""
+    """Return the smallest and largest element, or nan; an empty array passes every check."""
     return (float(x.min()), float(x.max())) if x.size else (np.inf, -np.inf)
 
 
@@ -86,3 +88,15 @@ def count(name: str, value: ArrayLike, *, at_least: int = 1) -> Array:
             hint=_MEANING.get(name),
         )
     return x
+
+
+def token_ids(name: str, values: ArrayLike) -> NDArray[np.uint32]:
+    """Return token ids as uint32; anything but whole numbers in [0, 2^32) is refused."""
+    ids = np.asarray(values)
+    if ids.size == 0:
+        return ids.astype(np.uint32)
+    if ids.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} must be whole numbers; got dtype {ids.dtype}.")
+    if int(ids.view(f"u{ids.itemsize}").max()) >= 2**32:  # a negative id is a huge unsigned one
+        raise InvalidInput(f"{name} must be in [0, 2^32); got {ids.min()} to {ids.max()}.")
+    return ids.astype(np.uint32)

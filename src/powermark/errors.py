@@ -10,8 +10,8 @@
     ├── EngineProblem   an inference engine does not give what marking needs
     └── MissingExtra    an optional dependency is not installed
 
-Each message is one sentence: what was wrong and which bound it broke. Advice, where there is any,
-travels as a note (PEP 678): a traceback ends in it, and the command line prints it as a hint.
+Each message is one sentence: what was wrong and which bound it broke. Advice, if any, is a note
+(PEP 678): tracebacks end with it, and the command line prints it as a hint.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FileProblem(PowermarkError, OSError):
 
 
 class SpecCorrupt(FileProblem):
-    """A watermark spec is damaged: no JSON, fields amiss, or a digest that does not match."""
+    """A watermark spec is damaged: invalid JSON, wrong fields, or a digest that does not match."""
 
 
 class SpecTooNew(FileProblem):

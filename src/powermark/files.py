@@ -1,4 +1,4 @@
-"""Files that nobody ever sees half of, and the folder for what can be made again."""
+"""Atomic writes, and the cache directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from platformdirs import user_cache_path
 from powermark.errors import FileProblem
 
 CACHE_ENVIRONMENT = "POWERMARK_CACHE"
-KEY_START = b"powermark-"  # how every key file begins, and no file that is written here
-_NEW = ".new"  # how a file ends that is being written
-_UMASK = os.umask(0o077)  # it can only be read by setting it, for all threads: once, and back
+KEY_START = b"powermark-"  # every key file starts with this, and no file written here does
+_NEW = ".new"  # suffix of a file that is being written
+_UMASK = os.umask(0o077)  # reading it means setting it, for all threads: done once, then restored
 os.umask(_UMASK)
 
 
@@ -28,7 +28,7 @@ def cache_folder() -> Path:
 
 
 def make_folder(path: Path) -> Path:
-    """Make a folder, and those above it, unless it is there."""
+    """Create a folder and its parents, if they do not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -38,17 +38,26 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def read_file(path: str | Path, most: int) -> bytes:
+    """Return the content of a file of at most ``most`` bytes."""
+    with Path(path).open("rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise FileProblem(f"{str(path)!r} has more than {most} bytes, too many for such a file.")
+    return content
+
+
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write ``content`` whole or not at all, as :func:`new_file` does."""
+    """Write ``content`` atomically, as :func:`new_file` does."""
     with new_file(path) as stream:
         stream.write(content)
 
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a temporary name beside ``path`` for writing, and rename it into place at the end.
+    """Open a temporary file beside ``path`` for writing, and rename it to ``path`` at the end.
 
-    A link is followed. What is no plain file, or holds a key, is left alone.
+    Links are followed. Key files, and anything but plain files, are never overwritten.
     """
     path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     if path.exists() and (not path.is_file() or holds_key(path)):
@@ -63,7 +72,7 @@ def new_file(path: str | Path) -> Iterator[IO[bytes]]:
                     lock(handle)
                 yield stream
                 stream.flush()
-                os.fsync(handle)  # renamed first, a file could come back empty after a power cut
+                os.fsync(handle)  # or a file could be empty after a power failure
                 Path(temporary).chmod(0o666 & ~_UMASK)
             Path(temporary).replace(path)
         except BaseException:
@@ -79,7 +88,7 @@ def new_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed processes left of a file; what one is writing now is locked, and stays."""
+    """Remove temporary files of killed processes; those being written are locked, and stay."""
     for left in path.parent.glob(f".{escape(path.name)}.*{_NEW}"):
         with suppress(OSError), left.open("rb") as stream:
             lock(stream.fileno())
@@ -87,7 +96,7 @@ def sweep(path: Path) -> None:
 
 
 def lock(file: int) -> None:
-    """Keep other processes out of an open file, where the system can; they get BlockingIOError."""
+    """Lock an open file, where the system can; raise BlockingIOError if another process has."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -96,7 +105,7 @@ def lock(file: int) -> None:
 
 
 def holds_key(path: Path) -> bool:
-    """Whether a file begins as a key file does: it must not be written to."""
+    """Whether a file starts like a key file, and must not be overwritten."""
     try:
         with path.open("rb") as stream:
             return stream.read(len(KEY_START)) == KEY_START

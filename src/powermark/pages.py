@@ -1,4 +1,4 @@
-"""Pages that stand alone: no script, no style sheet and no picture from elsewhere."""
+"""Self-contained HTML pages: no script, style sheet or picture from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from string import Template
 
 
 def page(title: str, *, width: int, style: str, body: str) -> Template:
-    """Return a page ``width`` rem wide in the look of all reports; ``$names`` are filled in later.
+    """Return the template of a page, ``width`` rem wide, in the style of all reports.
 
-    ``style`` comes on top of the common one.
+    ``style`` is added to the common style; ``$names`` in ``body`` are filled in later.
     """
     return Template(f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>powermark: {title}</title>

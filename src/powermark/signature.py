@@ -1,7 +1,7 @@
 """Signatures: one line that says how a number was made.
 
 Two equal signatures on equal input give equal output. The line is ``powermark|key:value|...|v:X``;
-a part whose value is None is left out.
+parts that are None are omitted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of words as plain text, in columns."""
+"""Tables as plain text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def table(rows: Sequence[Sequence[str]], sides: str = "<><") -> str:
-    """Align columns, each to the side that ``sides`` has for it; its last one serves the rest.
+    """Align columns: ``sides`` has ``<`` or ``>`` for each, and its last one for the rest.
 
     >>> print(table([("kl", "0.05", "nats"), ("size", "0.9", "")]))
     kl    0.05  nats

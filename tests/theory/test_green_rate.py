@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermark.errors import InvalidInput
-from powermark.evaluation.figures.hypergeometric import hypergeometric_table
+from powermark.paper.figures_formulas import hypergeometric_table
 from powermark.theory import (
     beta_expectation,
     delta_from_gamma_prime,

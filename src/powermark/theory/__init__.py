@@ -1,4 +1,15 @@
-"""The paper as functions: one per statement, numpy and scipy only, scalars and arrays alike."""
+"""The paper's formulas as functions, with numpy and scipy only, for scalars and arrays.
+
+green_rate.py       Section 3.2: the token lemma, Theorem 3.5, and their inverses
+distortion.py       Lemma 3.9: the KL, its slopes, its bounds and both roots in gamma
+power.py            Section 3.3: size and power, exact, overdispersed and normal (Eq. 1)
+bounds.py           Appendix A.6: gamma_star; the information limit
+variance.py         Appendix C: the variance inflation c, estimated from counts
+removal.py          Appendix B.7: expected z-scores after a block was replaced
+required_length.py  how many tokens the exact test needs
+beta.py             expectations under a Beta law
+roots.py            bracketed roots, and a fixed point
+"""
 
 from powermark.theory.beta import beta_expectation
 from powermark.theory.bounds import efficiency, gamma_star, information_limit
@@ -11,6 +22,7 @@ from powermark.theory.distortion import (
     kl_divergence,
     kl_slope_delta,
     kl_slope_gamma,
+    largest_kl,
     token_kl,
 )
 from powermark.theory.green_rate import (
@@ -56,6 +68,7 @@ __all__ = [
     "kl_divergence",
     "kl_slope_delta",
     "kl_slope_gamma",
+    "largest_kl",
     "normal_gamma_prime",
     "normal_power",
     "normal_required_length",

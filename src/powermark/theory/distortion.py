@@ -1,4 +1,4 @@
-"""What the mark costs: KL(watermarked || original) in nats per token (paper, Lemma 3.9)."""
+"""The cost of a mark: KL(watermarked || original) in nats per token (paper, Lemma 3.9)."""
 
 from __future__ import annotations
 
@@ -93,6 +93,11 @@ def gamma_zero(delta: ArrayLike) -> Array:
     shrink = special.exprel(-d)  # (1 - exp(-delta)) / delta
     zero: Array = np.exp(-d) * np.where(d < 1.0, weak, strong) / shrink**2
     return zero
+
+
+def largest_kl(delta: ArrayLike) -> Array:
+    """Lemma 3.9: the most KL that a bias can cost a step, whatever its green mass."""
+    return token_kl(gamma_zero(delta), delta)
 
 
 def kl_bound(gamma: ArrayLike) -> Array:

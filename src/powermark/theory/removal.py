@@ -1,4 +1,4 @@
-"""Expected signal after a contiguous share f of a text lost its mark (paper, Appendix B.7)."""
+"""Expected signal after a contiguous share f of a text has lost its mark (Appendix B.7)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def full_sequence_shift(shift: ArrayLike, removal: ArrayLike) -> Array:
 
 
 def winmax_c_shift(shift: ArrayLike, removal: ArrayLike) -> Array:
-    """Expected z-score once WinMax-C cut the attacked block out: ``sqrt(1 - f) * clean``.
+    """Expected z-score after WinMax-C cuts out the attacked block: ``sqrt(1 - f) * clean``.
 
     This is the shift at the true block. The maximum over blocks raises the null quantile too, so
     the gain in power is smaller than ``1 / sqrt(1-f)`` suggests.

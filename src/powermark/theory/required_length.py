@@ -15,7 +15,7 @@ from powermark.theory.distortion import bernoulli_kl
 from powermark.theory.power import beta_binomial_power, binomial_tail, critical_count
 
 LONGEST = 10_000_000  # tokens; longer than any text we plan for
-_CHUNK = 32  # red tolerances looked at together
+_CHUNK = 32  # red tolerances tried at a time
 
 
 def required_length(
@@ -30,8 +30,8 @@ def required_length(
 
     For independent tokens they are tried in order from the first n whose *randomised* test reaches
     the power: its power is at least that of ours and grows with n. With overdispersion the start is
-    found by bisection over r instead, and the few dozen r below it are looked at. Longer texts may
-    fall below the power again, until the next tooth.
+    found by bisection over r instead, and the few dozen r below it are tried as well. Longer texts
+    may fall below the power again, until the next tooth.
     """
     g = float(open_unit("gamma", gamma))
     rate = float(in_interval("gamma_prime", gamma_prime, 0.0, 1.0, closed="high"))
@@ -80,7 +80,8 @@ def _first_red(reached: Callable[[float], bool], most: float) -> float:
 def _first_randomised(gamma: float, rate: float, alpha: float, power: float) -> int:
     """Return the first n at which the randomised level-alpha test reaches ``power``.
 
-    No test reaches it with fewer tokens than the information limit; from there in doubling steps.
+    No test reaches it with fewer tokens than the information limit; the search starts there, in
+    doubling steps.
     """
     growth = max(float(bernoulli_kl(rate, gamma)), 1e-300)  # rounding may leave it below 0
     low = int(min(float(information_limit(1, alpha, power)) / growth * (1.0 - 1e-9), LONGEST))
@@ -95,7 +96,7 @@ def _first_randomised(gamma: float, rate: float, alpha: float, power: float) -> 
 
 
 def _randomised_power(n: int, gamma: float, rate: float, alpha: float) -> float:
-    """Power of the test that spends alpha to the last digit by tossing a coin at k - 1."""
+    """Power of the test whose size is exactly alpha, because it tosses a coin at k - 1."""
     k = critical_count(n, gamma, alpha)
     counts = np.array([k, k - 1.0])
     null, marked = binomial_tail(n, counts, gamma), binomial_tail(n, counts, rate)

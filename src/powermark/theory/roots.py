@@ -34,9 +34,9 @@ def bracketed_root(function: Callable[..., Array], low: Array, high: Array, *arg
 
 
 def fixed_point(levels: Array, changed: Array) -> float:
-    """Return the first s with ``s = f(s)``, f being linear between the levels and flat beyond.
+    """Return the first s with ``s = f(s)``, where f is linear between the levels and flat beyond.
 
-    ``changed`` are f's values at the levels, of which the first is 0; at least 0 each.
+    ``changed`` are the values of f at the levels, at least 0; the first level is 0.
     """
     excess = changed - levels
     after = np.flatnonzero(excess <= 0.0)

@@ -1,1 +1,0 @@
-"""Design problems on top of the theory: signal models, edits, solvers, plans, frontiers."""
