@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 
 
 def marked_ids(
     spec: WatermarkSpec, key: SecretKey, n: int, rng: np.random.Generator, rate: float = 1.0
 ) -> list[int]:
-    scheme = scheme_of(spec, key)
+    scheme = Watermark(spec, key).scheme
     ids: list[int] = rng.integers(0, spec.vocab_size, spec.context_width).tolist()
     while len(ids) < n:
         mask = scheme.green_masks([ids[len(ids) - spec.context_width :]])[0]

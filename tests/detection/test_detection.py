@@ -8,22 +8,16 @@ import pytest
 from scipy import stats
 
 from powermark import plan
-from powermark.detection.detection import Detector
-from powermark.detection.report import (
-    Piece,
-    evidence_path,
-    html_report,
-    pieces,
-    statement,
-    words_of,
-)
+from powermark.detection.detector import Detector
+from powermark.detection.inspection import statement
+from powermark.detection.text import tokens_of
 from powermark.errors import InvalidInput, SpecMismatch
 from powermark.theory.power import binomial_tail, critical_count
-from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 from tests.detection.marked import marked_ids
-from tests.integrations.known_model import Letters
+from tests.engines.known_model import Letters
 
 KEY = SecretKey(bytes(range(32)))
 PLAN = plan(n_tokens=100, alpha=0.01, power=0.95, edit_rate=0.1)
@@ -66,9 +60,7 @@ def test_every_number_is_what_it_says() -> None:
     assert found.p == pytest.approx(stats.binom.sf(found.green - 1, found.scored, SPEC.gamma))
     assert found.bits == pytest.approx(-np.log2(found.p))
     k = critical_count(found.scored, SPEC.gamma, 0.01)
-    assert found.power == pytest.approx(
-        float(binomial_tail(found.scored, k, (SPEC.design or {})["gamma_prime"]))
-    )
+    assert found.power == pytest.approx(float(binomial_tail(found.scored, k, SPEC.gamma_prime)))
     assert found.tokens == 300
     assert found.green_rate == found.green / found.scored
     assert found.green_rate_low < found.green_rate < found.green_rate_high
@@ -132,15 +124,14 @@ def test_several_keys_cost_their_number() -> None:
     assert ring.green == alone.green
     many = Detector(SPEC, keys).detect_many([ids, unmarked(100)])
     assert many[0] == ring
-    path = evidence_path(Detector(SPEC, keys).inspect(ids)[1], ring)
-    assert "keys tried" in html_report(ring, [], path)
+    assert "keys tried" in Detector(SPEC, keys).inspect(ids).html()
 
 
 def test_a_prompt_gives_context_and_one_left_in_is_noticed() -> None:
     mark = dataclasses.replace(SPEC, gamma=0.5, delta=4.0, design=None)
     rng = np.random.default_rng(4)
     one_red = marked_ids(SPEC, KEY, 12, rng)  # a single red token early on is no prompt
-    scheme = scheme_of(SPEC, KEY)
+    scheme = Watermark(SPEC, KEY).scheme
     one_red.append(int(np.flatnonzero(~scheme.green_masks([one_red[-2:]])[0])[0]))
     while len(one_red) < 200:
         one_red.append(int(rng.choice(np.flatnonzero(scheme.green_masks([one_red[-2:]])[0]))))
@@ -171,8 +162,11 @@ def test_a_mark_without_strength_has_no_power() -> None:
     )
     assert (found.power, found.tokens_needed, found.marked_share) == (0.0, None, None)
     assert found.verdict in ("inconclusive", "watermarked")
-    _, scores = Detector(SPEC, KEY).inspect(unmarked(5))
-    assert evidence_path(scores, dataclasses.replace(found, gamma_prime=0.1)).size == 0
+    seen = Detector(dataclasses.replace(SPEC, delta=0.0, design=None), KEY, alpha=0.05).inspect(
+        unmarked(100)
+    )
+    assert seen.detection == found
+    assert seen.evidence.size == 0
 
 
 def test_what_is_refused() -> None:
@@ -192,25 +186,21 @@ def test_what_is_refused() -> None:
 def test_the_page_stands_alone_and_escapes_what_it_shows() -> None:
     ids = [*marked_ids(SPEC, KEY, 60, np.random.default_rng(5)), *[3] * 12]
     look = Detector(SPEC, KEY)
-    found, scores = look.inspect(ids)
     words = ["<script>alert(1)</script> & "] * len(ids)
-    shown = pieces(scores, words)
-    page = html_report(found, shown, evidence_path(scores, found))
+    page = dataclasses.replace(look.inspect(ids), words=words).html()
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "http" not in page.replace("http-equiv", "")
     for kind in ("green", "red", "out"):
         assert f'class="{kind}"' in page
     assert "<polyline" in page
-    assert found.signature in page
-    none, nothing = look.inspect([])
-    assert "No token counts." in html_report(none, [], evidence_path(nothing, none))
-    long = html_report(found, [Piece("x", "red")] * 20_001, evidence_path(scores, found))
-    assert "1 more tokens are not shown" in long
+    assert look.detect(ids).signature in page
+    assert "No token counts." in look.inspect([]).html()
+    assert "1 more tokens are not shown" in look.inspect(unmarked(20_001)).html()
 
 
 def test_words_without_a_tokenizer_are_ids() -> None:
-    assert words_of(Detector(SPEC, KEY), None, [5, 6]) == ["5 ", "6 "]
+    assert tokens_of(None, [5, 6]).words == ["5 ", "6 "]
 
 
 def test_the_power_of_windows_takes_no_longer_for_longer_texts() -> None:

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from powermark.detection.scoring import REASONS, score
-from powermark.detection.statistics import p_value
 from powermark.errors import InvalidInput, SpecMismatch
+from powermark.statistics.p_values import p_value
 from powermark.watermark.compat import Compat
-from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey
-from powermark.watermark.scheme import Scheme
+from powermark.watermark.scheme import Pm1, Scheme
 
 VOCAB = 60
 KEY = SecretKey(bytes(range(32)))

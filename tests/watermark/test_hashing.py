@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 
 from powermark.errors import InvalidInput
-from powermark.watermark import hashing, kernels
-from powermark.watermark.greenlist import Pm1, threshold
+from powermark.watermark import hash_kernels as kernels
+from powermark.watermark import hashing
 from powermark.watermark.keys import SecretKey
+from powermark.watermark.scheme import Pm1, threshold
 from tests import golden
 
 FALSE_ALARM = 1e-6  # of each statistical test below, were the hash ideal

@@ -181,3 +181,11 @@ def test_a_key_given_for_a_file_s_name_is_not_shown(tmp_path: Path) -> None:
                 with pytest.raises(FileProblem, match="a key was given where") as caught:
                     take(name)
                 assert key[-4:] not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_file_that_is_too_large_is_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "k.key"
+    path.touch(0o600)
+    path.write_bytes(b" " * 70_000)
+    with pytest.raises(FileProblem, match="has more than 65536 bytes"):
+        load_key(path)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from powermark import plan
+from powermark import evaluate, plan
 from powermark.errors import FileProblem, InvalidInput, SpecCorrupt, SpecMismatch, SpecTooNew
 from powermark.watermark.compat import Compat
-from powermark.watermark.embed import delta_scale, load_key_for, scheme_of
-from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey, new_key
+from powermark.watermark.scheme import Pm1
 from powermark.watermark.spec import PROBE, WatermarkSpec, tokenizer_digest
+from powermark.watermark.watermark import Watermark
+from tests.signals.profiles import sample
 
 KEY = SecretKey(bytes(range(32)))
 SPEC = WatermarkSpec(gamma=0.25, delta=2.0, context_width=1, vocab_size=50_257)
@@ -32,11 +33,19 @@ def test_a_spec_comes_back_from_its_file(tmp_path: Path) -> None:
     assert again.digest == spec.digest
     assert (again.gamma, again.delta) == (found.gamma, found.delta)
     assert again.context_width == 2
-    assert again.design is not None
-    assert again.design["signature"] == found.signature
-    assert "points" not in again.design
+    assert again.plan == found
     again.save(path)
     assert WatermarkSpec.load(path).digest == spec.digest
+
+
+def test_a_plan_made_with_a_profile_knows_the_vocabulary() -> None:
+    _, profile = sample()
+    asked: dict[str, Any] = {"n_tokens": 30, "alpha": 0.05, "power": 0.6, "gamma": 0.5}
+    spec = WatermarkSpec.from_plan(plan(**asked, signal=profile))
+    assert (spec.vocab_size, spec.tokenizer_digest) == (1_500, "ab")
+    assert WatermarkSpec.from_plan(plan(**asked, signal=profile), vocab_size=9).vocab_size == 9
+    with pytest.raises(InvalidInput, match="needs to know the vocabulary"):
+        WatermarkSpec.from_plan(plan(**asked))
 
 
 def test_the_format_is_frozen() -> None:
@@ -51,7 +60,7 @@ def test_the_format_is_frozen() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"version": 3}, SpecTooNew, "has version 3; this powermark reads up to version 2"),
+        ({"version": 4}, SpecTooNew, "has version 4; this powermark reads up to version 3"),
         ({"version": 2}, SpecCorrupt, "misses fields: steering"),
         ({"steering": {}}, SpecCorrupt, "has unknown fields: steering"),
         ({"version": "1"}, SpecCorrupt, "no valid version; got '1'"),
@@ -79,9 +88,11 @@ def test_what_is_wrong_with_a_spec_is_named(
         WatermarkSpec.load(path)
 
 
-@pytest.mark.parametrize("design", ['{"x": NaN}', '{"x":' * 700 + "1" + "}" * 700])
-def test_designs_that_are_no_plan(tmp_path: Path, design: str) -> None:
+@pytest.mark.parametrize("odd", ["NaN", '{"x":' * 700 + "1" + "}" * 700])
+def test_designs_that_are_no_plan(tmp_path: Path, odd: str) -> None:
     path = tmp_path / "s.json"
+    planned = json.dumps(plan(n_tokens=9, alpha=0.1, power=0.9).to_dict())
+    design = f'{planned[:-1]}, "x": {odd}}}'
     text = json.dumps(SPEC.to_dict()).replace('"design": null', f'"design": {design}')
     path.write_text(text)
     with pytest.raises(SpecCorrupt, match=r"no plan|not JSON"):
@@ -129,7 +140,8 @@ def test_every_field_counts_in_the_digest() -> None:
         {"scheme": "kgw-lefthash", "context_width": 1}, {"gamma": 0.26}, {"delta": 2.5},
         {"context_width": 2},
         {"vocab_size": 50_258}, {"tokenizer_digest": "x"}, {"delta_place": "before_temperature"},
-        {"key_fingerprint": "y"}, {"design": {}},
+        {"key_fingerprint": "y"},
+        {"design": evaluate(0.25, 2.0, n_tokens=9, alpha=0.1).to_dict()},
     ]  # fmt: skip
     digests = {dataclasses.replace(SPEC, **change).digest for change in others}  # type: ignore[arg-type]
     assert len(digests | {SPEC.digest}) == 10
@@ -141,14 +153,14 @@ def test_keys_must_fit(tmp_path: Path) -> None:
     with pytest.raises(SpecMismatch, match=f"for the key {KEY.fingerprint}; got the key"):
         tied.check_key(SecretKey(bytes(32)))
     with pytest.raises(SpecMismatch, match="pm1 needs a SecretKey; got a HashKey"):
-        scheme_of(SPEC, HashKey())
+        Watermark(SPEC, HashKey())
     path = tmp_path / "k.key"
     key = new_key(path)
-    assert load_key_for(SPEC, path) == key
+    assert Watermark.load(SPEC, path).key == key
     legacy = dataclasses.replace(SPEC, scheme="hf-lefthash")
-    assert load_key_for(legacy) == HashKey()
-    assert isinstance(scheme_of(SPEC, key), Pm1)
-    assert isinstance(scheme_of(legacy, HashKey()), Compat)
+    assert Watermark.load(legacy).key == HashKey()
+    assert isinstance(Watermark(SPEC, key).scheme, Pm1)
+    assert isinstance(Watermark(legacy, HashKey()).scheme, Compat)
 
 
 def test_tokenizers_must_fit() -> None:
@@ -185,13 +197,14 @@ def test_tokenizers_with_one_vocabulary_but_other_merges_differ() -> None:
 
 def test_delta_is_converted_between_places() -> None:
     before = dataclasses.replace(SPEC, delta_place="before_temperature")
-    assert delta_scale(SPEC, "after_temperature", None) == 1.0
-    assert delta_scale(SPEC, "before_temperature", 0.5) == 0.5
-    assert delta_scale(before, "after_temperature", 0.5) == 2.0
+    mark = Watermark(SPEC, KEY)
+    assert mark.delta_scale("after_temperature", None) == 1.0
+    assert mark.delta_scale("before_temperature", 0.5) == 0.5
+    assert Watermark(before, KEY).delta_scale("after_temperature", 0.5) == 2.0
     with pytest.raises(InvalidInput, match="added before temperature here: the temperature must"):
-        delta_scale(SPEC, "before_temperature", None)
+        mark.delta_scale("before_temperature", None)
     with pytest.raises(InvalidInput, match="temperature must be in"):
-        delta_scale(SPEC, "before_temperature", 0.0)
+        mark.delta_scale("before_temperature", 0.0)
 
 
 def test_a_reader_that_knows_no_schedules_refuses_them(
@@ -204,7 +217,7 @@ def test_a_reader_that_knows_no_schedules_refuses_them(
     SPEC.save(constant)
     monkeypatch.setattr("powermark.watermark.spec.VERSION", 1)
     with pytest.raises(
-        SpecTooNew, match="version 2; this powermark reads up to version 1"
+        SpecTooNew, match="version 3; this powermark reads up to version 1"
     ) as caught:
         WatermarkSpec.load(steered)
     assert caught.value.hint == "install a newer powermark."
@@ -212,7 +225,7 @@ def test_a_reader_that_knows_no_schedules_refuses_them(
 
 
 def test_schedules_travel_with_the_spec(tmp_path: Path) -> None:
-    """In a few kB, as version 2, which older readers refuse in words; version 1 stays as it was."""
+    """In a few kB, as version 3, which older readers refuse in words; version 1 stays as it was."""
     found = plan(n_tokens=200, alpha=0.001, power=0.95, gamma=0.5, steer=True)
     spec = WatermarkSpec.from_plan(found, vocab_size=1000)
     assert spec.delta == found.delta
@@ -222,9 +235,10 @@ def test_schedules_travel_with_the_spec(tmp_path: Path) -> None:
     spec.save(path)
     assert path.stat().st_size < 40_000
     written = json.loads(path.read_text())
-    assert written["version"] == 2
+    assert written["version"] == 3
     again = WatermarkSpec.load(path)
     assert again.digest == spec.digest
+    assert again.plan == found
     assert again.schedule is not None
     assert spec.schedule is not None
     np.testing.assert_array_equal(again.schedule.deltas, spec.schedule.deltas)
@@ -241,9 +255,15 @@ def test_schedules_travel_with_the_spec(tmp_path: Path) -> None:
         path.write_text(json.dumps({**written, "steering": wrong}))
         with pytest.raises(SpecCorrupt, match="steering must be a schedule of biases"):
             WatermarkSpec.load(path)
-    path.write_text(json.dumps({**written, "steering": {**written["steering"], "rates": [0.5]}}))
-    with pytest.raises(SpecCorrupt, match="a schedule has 56 rates; got 1"):
+    path.write_text(json.dumps({**written, "steering": {**written["steering"], "rates": [[0.5]]}}))
+    with pytest.raises(SpecCorrupt, match=r"has 56 rates and a share lost .* got \(1, 1\)"):
         WatermarkSpec.load(path)
     path.write_text(json.dumps({**written, "steering": None}))
     with pytest.raises(SpecCorrupt, match=r"steering in .* must be dict; got NoneType"):
         WatermarkSpec.load(path)
+
+
+def test_a_file_that_is_too_large_is_no_spec(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_bytes(b" " * (2**24 + 1))
+    with pytest.raises(FileProblem, match="has more than 16777216 bytes"):
+        WatermarkSpec.load(tmp_path / "s.json")

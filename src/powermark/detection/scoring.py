@@ -1,26 +1,20 @@
-"""Which tokens count, and which of them are green.
-
-A token counts once it has a whole context, is no special token, and is the first of its text with
-its seed and id (v2 of *Three Bricks to Consolidate Watermarks*, Fernandez et al., 2023, on seeds
-in place of contexts: two contexts with one seed share their list, so a second look at it would
-bring no evidence of its own). Under H0 the colours that count are then independent, each green
-with probability gamma, and the green count is exactly Binomial.
-"""
+"""The tokens of texts: which count (:mod:`powermark.counting`), and which of them are green."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from powermark.checks import Array
-from powermark.detection import kernels
-from powermark.detection.kernels import NO_CONTEXT, PADDING, PROMPT, REPEATED, SCORED, SPECIAL
+from powermark import counting
+from powermark.checks import Array, Ids, Mask, token_ids
+from powermark.counting import NO_CONTEXT, PADDING, PROMPT, REPEATED, SCORED, SPECIAL
 from powermark.errors import InvalidInput, SpecMismatch
-from powermark.watermark.hashing import token_ids
-from powermark.watermark.scheme import Mask, Scheme
+from powermark.statistics import text_kernels as kernels
+from powermark.watermark.scheme import Scheme
 
 REASONS = {
     SCORED: "scored",
@@ -29,7 +23,6 @@ REASONS = {
     SPECIAL: "special",
     PADDING: "padding",
 }
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +94,7 @@ def score(
     *,
     prompts: Sequence[ArrayLike] | None = None,
     masks: Sequence[ArrayLike] | None = None,
+    skip: ArrayLike = 0,
     special_ids: Collection[int] = (),
 ) -> Scores:
     """Colour the tokens of a batch of texts and say which of them count.
@@ -114,70 +108,73 @@ def score(
         ``context_width`` tokens are lost.
     masks
         False where a text has padding, as a tokenizer's attention mask.
+    skip
+        Tokens at the beginning of each text, or of all, that neither count nor are a context: 1
+        for a copied text, which may have lost the blank before its first word.
     special_ids
         Ids that never count: begin, end, padding, and other control tokens.
     """
-    h = scheme.context_width
+    h, none = scheme.context_width, np.zeros(0, np.int64)
     rows = [_ids(text) for text in texts]
-    tails = [_ids(p)[max(0, len(p) - h) :] for p in prompts] if prompts is not None else []  # type: ignore[arg-type]
-    present = [np.asarray(mask, bool) for mask in masks] if masks is not None else []
+    tails, present = [none] * len(rows), [np.ones(row.size, bool) for row in rows]
+    if prompts is not None:
+        tails = [_ids(prompt)[max(0, len(prompt) - h) :] for prompt in prompts]  # type: ignore[arg-type]
+    if masks is not None:
+        present = [np.asarray(mask, bool) for mask in masks]
     for name, others in (("prompts", tails), ("masks", present)):
-        if others and len(others) != len(rows):
+        if len(others) != len(rows):
             raise InvalidInput(f"{name} must be one per text, {len(rows)}; got {len(others)}.")
-    for row, mask in zip(rows, present, strict=False):
+    for row, mask in zip(rows, present, strict=True):
         if row.shape != mask.shape:
             raise InvalidInput(f"a mask must have its text's {row.size} entries; got {mask.size}.")
-    if not present:
-        present = [np.ones(row.size, bool) for row in rows]
-    lengths = np.array([tail.size for tail in tails] or [0] * len(rows), np.int64)
-    if tails:
-        rows = [both for pair in zip(tails, rows, strict=True) for both in pair]
-        ones = [np.ones(tail.size, bool) for tail in tails]
-        present = [both for pair in zip(ones, present, strict=True) for both in pair]
-    sizes = np.array([row.size for row in rows], np.int64)
-    if tails:
-        sizes = sizes[0::2] + sizes[1::2]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    ids = np.concatenate([np.zeros(0, np.int64), *rows])
-    return _score(scheme, ids, np.concatenate([np.zeros(0, bool), *present]), offsets, lengths,
-                  special_ids)  # fmt: skip
+    pairs = list(zip(tails, rows, strict=True))
+    sizes = [tail.size + row.size for tail, row in pairs]
+    known = [np.ones(tail.size, bool) for tail in tails]
+    return score_flat(
+        scheme,
+        np.concatenate([none, *chain.from_iterable(pairs)]),
+        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
+        prompts=np.array([tail.size for tail in tails], np.int64),
+        present=np.concatenate(
+            [none.astype(bool), *chain.from_iterable(zip(known, present, strict=True))]
+        ),
+        skip=skip,
+        special_ids=special_ids,
+    )
 
 
 def score_flat(
-    scheme: Scheme, ids: Ids, offsets: Ids, *, special_ids: Collection[int] = ()
-) -> Scores:
-    """As :func:`score`, for texts that lie end to end: text i is ids[offsets[i] to [i+1]]."""
-    no_prompts = np.zeros(offsets.size - 1, np.int64)
-    return _score(scheme, ids, np.ones(ids.size, bool), offsets, no_prompts, special_ids)
-
-
-def _score(
     scheme: Scheme,
     ids: Ids,
-    present: Mask,
     offsets: Ids,
-    prompts: Ids,
-    special_ids: Collection[int],
+    *,
+    prompts: Ids | None = None,
+    present: Mask | None = None,
+    skip: ArrayLike = 0,
+    special_ids: Collection[int] = (),
 ) -> Scores:
-    """Score texts that lie end to end, each behind the last ids of its prompt."""
-    size, h = scheme.vocab_size, scheme.context_width
-    real = ids[present]
+    """As :func:`score`, for texts that lie end to end: text i is ids[offsets[i] to [i+1]].
+
+    It begins with the last ``prompts[i]`` ids of its prompt; ``present`` is False at padding.
+    """
+    prompts = np.zeros(offsets.size - 1, np.int64) if prompts is None else prompts
+    present = np.ones(ids.size, bool) if present is None else present
+    real, size = ids[present], scheme.vocab_size
     if real.size and not (int(real.min()) >= 0 and int(real.max()) < size):
         raise SpecMismatch(
             f"the spec is for token ids below {size}; the text has "
             f"{real.min() if real.min() < 0 else real.max()}.",
             hint="was it tokenised with the tokenizer that the spec is for?",
         )
-    special = np.zeros(size, bool)
-    special[[token for token in special_ids if 0 <= token < size]] = True
-    found = kernels.states(np.where(present, ids, 0), present, offsets, prompts, h, special)
-    positions = np.flatnonzero(found == SCORED)
-    contexts = ids[positions[:, None] - np.arange(h, 0, -1)]
-    tokens = ids[positions].astype(np.uint32)
-    seeds, green = scheme.colours(contexts, tokens)
-    kernels.mark_repeats(found, positions, offsets, seeds, tokens)
+    skipped, h = np.broadcast_to(np.asarray(skip, np.int64), prompts.shape), scheme.context_width
+    special = scheme.id_mask(special_ids)[np.where(present, ids, 0)]
+    found = counting.states(special, present, offsets, prompts, skipped, h)
+    places = np.flatnonzero(found == SCORED)
+    tokens = ids[places].astype(np.uint32)
+    seeds, green = scheme.colours(ids[places[:, None] - np.arange(h, 0, -1)], tokens)
+    counting.mark_repeats(found, places, offsets, seeds, tokens)
     colours = np.zeros(ids.size, bool)
-    colours[positions] = green
+    colours[places] = green
     if prompts.any():
         kept = found != PROMPT
         ids, found, colours = ids[kept], found[kept], colours[kept]

@@ -1,4 +1,4 @@
-"""From text to token ids, and the little repairs that copied or disguised text may need."""
+"""Text and token ids: tokenising, undoing disguises (NFKC, look-alikes), matching ids to text."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import chain
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
+from powermark.checks import Ids
 from powermark.errors import InvalidInput, MissingExtra
 
 Spans = list[tuple[int, int]]
-Ids = NDArray[np.int64]
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff\u00ad"))  # zero-width space and the like
+_SLICE = 65_536  # characters that one call of translate holds the interpreter's lock for
 _COMPARED = 1_000  # ids that are matched one by one
 _WORD = re.compile(r"\w+")
+_PART = 256  # characters that are normalised at a time, up to twice as many
+_JAMO = ((0x1161, 0x1175), (0x11A8, 0x11C2))  # Hangul vowels and final consonants
 
 
 def valid(text: str, name: str = "the text") -> str:
-    """Return a text as it is; one that is no Unicode (half a surrogate pair) is refused."""
+    """Return the text; refuse invalid Unicode (half a surrogate pair)."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -62,6 +67,31 @@ def tokenise(tokenizer: Any, text: str) -> tuple[list[int], Spans | None]:
     return token_ids_of(tokenizer, text), None
 
 
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A text's token ids and the characters of each; ``copied`` where a text was tokenised."""
+
+    ids: Ids
+    words: list[str]
+    copied: bool
+
+
+def tokens_of(tokenizer: Any, text: str | ArrayLike) -> Tokens:
+    """Tokenise a text, or describe token ids; where tokens share a character, the first has it.
+
+    Without a tokenizer the words of ids are the ids themselves.
+    """
+    ids, spans = tokenise(tokenizer, text) if isinstance(text, str) else (np.asarray(text), None)
+    if isinstance(text, str) and spans is not None:
+        ends = np.maximum.accumulate([0, *(stop for _, stop in spans)]).tolist()
+        words = [text[start:stop] for start, stop in pairwise(ends)]
+    elif tokenizer is None:
+        words = [f"{token} " for token in ids]
+    else:
+        words = [tokenizer.decode([token]) for token in ids]
+    return Tokens(np.asarray(ids), words, isinstance(text, str))
+
+
 def characters_of(
     tokenizer: Any, text: str, ids: Ids, start: int, stop: int
 ) -> tuple[int, int] | None:
@@ -88,7 +118,8 @@ def normalise(text: str) -> str:
     """Undo disguises: NFKC, invisible characters, and foreign letters that pose as Latin ones.
 
     Letters are folded only in words that mix scripts, so text in another script stays as it is.
-    The look-alikes are Unicode's own list, through the package confusable-homoglyphs.
+    The look-alikes are Unicode's own list, through the package confusable-homoglyphs. The time is
+    linear in the text, and no call holds the interpreter's lock for long.
     """
     try:
         from confusable_homoglyphs import confusables
@@ -97,7 +128,8 @@ def normalise(text: str) -> str:
             "normalising text needs confusable-homoglyphs, which is not installed.",
             hint="pip install 'powermark[text]'",
         ) from None
-    plain = unicodedata.normalize("NFKC", text.translate(_INVISIBLE))
+    slices = (text[i : i + _SLICE] for i in range(0, len(text), _SLICE))
+    plain = nfkc("".join(part.translate(_INVISIBLE) for part in slices))
 
     def fold(word: re.Match[str]) -> str:
         letters = word.group()
@@ -105,6 +137,7 @@ def normalise(text: str) -> str:
             return letters
         return "".join(map(latin, letters))
 
+    @lru_cache(maxsize=4096)
     def latin(letter: str) -> str:
         if letter.isascii() or unicodedata.name(letter, "").startswith("LATIN"):
             return letter
@@ -115,17 +148,68 @@ def normalise(text: str) -> str:
     return _WORD.sub(fold, plain)
 
 
+def nfkc(text: str) -> str:
+    """Return the text in Unicode's normalisation form NFKC, in linear time.
+
+    CPython sorts a run of combining marks by insertion (gh-149079) and holds the interpreter's lock
+    meanwhile: a megabyte of marks takes minutes. So the text is cut where no character can join the
+    one before it, as UAX #15 allows, and normalised part by part. A run of several hundred
+    characters without such a place, which no language has, is cut all the same.
+    """
+    parts, start = [], 0
+    while start < len(text):
+        stop = start + _PART
+        while stop < min(len(text), start + 2 * _PART) and not _stands_alone(text[stop]):
+            stop += 1
+        parts.append(unicodedata.normalize("NFKC", text[start:stop]))
+        start = stop
+    return "".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _stands_alone(character: str) -> bool:
+    """Whether a text may be cut before a character: it neither joins nor passes the one before."""
+    first = unicodedata.normalize("NFKD", character)[0]
+    return unicodedata.combining(first) == 0 and first not in _joining()
+
+
+@cache
+def _joining() -> frozenset[str]:
+    """Return the characters that come second in a canonical pair; all are below U+20000."""
+    pairs = (unicodedata.decomposition(chr(point)).split() for point in range(0x20000))
+    seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
+    return frozenset(seconds | {chr(i) for low, high in _JAMO for i in range(low, high + 1)})
+
+
+def text_of(tokenizer: Any, ids: Sequence[int]) -> str:
+    """Return the text of sampled ids as people get it, without special tokens."""
+    return str(tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
 def lost_in_round_trip(tokenizer: Any, ids: Sequence[int]) -> int:
     """Return how many generated ids do not come back when their text is tokenised again."""
-    old, new = list(ids), token_ids_of(tokenizer, tokenizer.decode(list(ids)))
-    while old and new and old[-1] == new[-1]:
-        old.pop()
-        new.pop()
-    same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
-    if same is None:
-        return max(0, len(old) - len(new))
-    old, new = old[same:], new[same:]
-    if len(old) > _COMPARED:  # a finer count would take long, and says nothing more
-        return len(old)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return len(old) - sum(block.size for block in matcher.get_matching_blocks())
+    again = token_ids_of(tokenizer, text_of(tokenizer, ids))
+    return len(ids) - int((sources_of(ids, again) >= 0).sum())
+
+
+def sources_of(ids: Sequence[int], again: Sequence[int]) -> Ids:
+    """Return, for each id of a text tokenised again, its place in the sampled ids, or -1."""
+    old, new, found = np.asarray(ids, np.int64), np.asarray(again, np.int64), [-1] * len(again)
+    shorter = min(old.size, new.size)
+    first = _same(old[:shorter], new[:shorter])
+    last = _same(old[first:][::-1], new[first:][::-1])
+    found[:first] = range(first)
+    found[new.size - last :] = range(old.size - last, old.size)
+    left, right = old[first : old.size - last].tolist(), new[first : new.size - last].tolist()
+    if len(left) <= _COMPARED:  # a finer look would take long, and say nothing more
+        matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+        for a, b, size in matcher.get_matching_blocks():
+            found[first + b : first + b + size] = range(first + a, first + a + size)
+    return np.array(found, np.int64)
+
+
+def _same(one: Ids, other: Ids) -> int:
+    """Return how many ids two sequences begin with in common."""
+    size = min(one.size, other.size)
+    differ = np.flatnonzero(one[:size] != other[:size])
+    return int(differ[0]) if differ.size else size

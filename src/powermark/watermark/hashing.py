@@ -5,8 +5,8 @@
 
 SipHash (Aumasson and Bernstein, 2012) is a pseudo-random function: without the key a context says
 nothing about its seed. It runs once per context; the cheap 32-bit mixer runs once per candidate
-token. This file is the readable NumPy reference; :mod:`powermark.watermark.kernels` computes the
-same bits fast. The definition is frozen: what ``pm1`` means never changes.
+token. This file is the readable NumPy reference; :mod:`powermark.watermark.hash_kernels` computes
+the same bits fast. The definition is frozen: what ``pm1`` means never changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from powermark.errors import InvalidInput
+from powermark.checks import token_ids
 
 Seeds = NDArray[np.uint64]
 Words = NDArray[np.uint32]
@@ -26,18 +26,6 @@ Words = NDArray[np.uint32]
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 # mixer multipliers: the golden ratio (first round) and MurmurHash3's finaliser (second and third)
 FIRST, SECOND, THIRD = 0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35
-
-
-def token_ids(name: str, values: ArrayLike) -> Words:
-    """Return token ids as uint32; anything but whole numbers in [0, 2^32) is refused."""
-    ids = np.asarray(values)
-    if ids.size == 0:
-        return ids.astype(np.uint32)
-    if ids.dtype.kind not in "iu":
-        raise InvalidInput(f"{name} must be whole numbers; got dtype {ids.dtype}.")
-    if int(ids.view(f"u{ids.itemsize}").max()) >= 2**32:  # a negative id is a huge unsigned one
-        raise InvalidInput(f"{name} must be in [0, 2^32); got {ids.min()} to {ids.max()}.")
-    return ids.astype(np.uint32)
 
 
 @np.errstate(over="ignore")  # arithmetic modulo 2^64 is meant

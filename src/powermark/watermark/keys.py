@@ -15,11 +15,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 from powermark.errors import FileProblem, InvalidInput
+from powermark.files import read_file
 
 KEY_BYTES = 32
 PREFIX = "powermark-key-1:"  # kind and format version, before 64 hexadecimal digits
 HASH_PREFIX = "powermark-hash-key-1:"  # before a whole number
 _KEY = re.compile(r"powermark-(hash-)?key-\d+:")  # of any kind and version
+_LARGEST = 2**16  # bytes of a file that is read as a key
 ENVIRONMENT = "POWERMARK_KEY"
 PUBLIC_HASH_KEY = 15_485_863  # the millionth prime, default of lm-watermarking and transformers
 HASH_KEY_LIMIT = 2**43  # key times token id stays within 63 bits
@@ -144,11 +146,16 @@ def load_hash_key(path: str | Path | None = None) -> HashKey:
 
 
 def refuse_key(text: str, source: str) -> None:
-    """Refuse a key file that is given for a text or prompts, and would be shown as such."""
+    """Refuse a key file where a text or prompts are expected: they would be shown."""
     if _KEY.match(text.lstrip()):
         raise FileProblem(
             f"{source} is a key file, not a text.", hint="a key is given with --key, and not shown."
         )
+
+
+def holds_a_key(text: str) -> bool:
+    """Whether a text contains the prefix of a key file."""
+    return _KEY.search(text) is not None
 
 
 def load_ring(folder: str | Path) -> dict[str, SecretKey]:
@@ -161,8 +168,8 @@ def load_ring(folder: str | Path) -> dict[str, SecretKey]:
 
 
 def _refuse_secret(path: str | Path) -> None:
-    """Refuse a key that is given for the name of its file, before a message can show it."""
-    if _KEY.search(str(path)):
+    """Refuse a key where the name of its file is expected, before a message can show it."""
+    if holds_a_key(str(path)):
         raise FileProblem(
             "a key was given where the name of a key file belongs.",
             hint=f"keep it in a file, or in the environment variable {ENVIRONMENT}.",
@@ -198,7 +205,9 @@ def _read(path: str | Path | None) -> tuple[str, str] | None:
     _refuse_secret(path)
     try:
         mode = Path(path).stat().st_mode
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_file(path, _LARGEST).decode()
+    except FileProblem:
+        raise
     except OSError as error:
         raise FileProblem(
             f"cannot read the key file {str(path)!r}: {error.strerror}.", hint=_HOW_TO_MAKE
@@ -214,7 +223,7 @@ def _read(path: str | Path | None) -> tuple[str, str] | None:
 
 
 def _digits(found: tuple[str, str], prefix: str, kind: str, hint: str) -> tuple[str, str]:
-    """Return what follows the prefix; an error names the source, never what it holds."""
+    """Return the digits after the prefix; errors name the source, never its content."""
     text, source = found
     if not text.strip().startswith(prefix):
         raise FileProblem(f"{source} does not hold {kind}.", hint=hint)

@@ -1,4 +1,7 @@
-"""What every scheme can do: colour tokens after contexts, and bias the green ones' logits.
+"""Schemes: they colour tokens after contexts, and bias the logits of green ones.
+
+``Scheme`` is the interface; ``Pm1`` is powermark's own scheme. Those of other tools are in
+:mod:`powermark.watermark.compat`.
 
 A *context* is the ``context_width`` token ids before a token, oldest first. Arrays are rows: one
 context, one token or one row of logits each.
@@ -7,17 +10,20 @@ context, one token or one row of logits each.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from powermark.checks import count, open_unit
+from powermark.checks import Array, Ids, Mask, count, open_unit, token_ids
 from powermark.errors import InvalidInput
-from powermark.watermark.hashing import Seeds, Words, token_ids
+from powermark.watermark import hash_kernels as kernels
+from powermark.watermark.hashing import Seeds, Words
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.threads import over_rows
 
-Mask = NDArray[np.bool_]
 Logits = NDArray[np.float32]
-Rows = NDArray[np.int64]  # contexts; their ids are checked where they are hashed
+Rows = Ids  # contexts; their ids are checked where they are hashed
 
 
 class Scheme(ABC):
@@ -100,6 +106,12 @@ class Scheme(ABC):
         self._add_bias(logits, rows, biases, out)
         return logits if out is None else out
 
+    def id_mask(self, ids: Collection[int]) -> Mask:
+        """Return a mask of some ids over the vocabulary; ids outside it are left out."""
+        mask = np.zeros(self.vocab_size, bool)
+        mask[[token for token in ids if 0 <= token < self.vocab_size]] = True
+        return mask
+
     def __reduce__(self) -> str:
         raise InvalidInput(
             "a scheme holds its key and is not pickled, so that no file gets it by accident.",
@@ -126,3 +138,60 @@ class Scheme(ABC):
     def _add_bias(
         self, logits: Logits, contexts: Rows, deltas: Logits, out: Logits | None
     ) -> None: ...
+
+
+def threshold(gamma: float) -> np.uint32:
+    """Return ``floor(gamma * 2^32)``: the realised green share is this over 2^32, at most gamma."""
+    return np.uint32(float(open_unit("gamma", gamma)) * 2.0**32)
+
+
+class Pm1(Scheme):
+    """Green lists as a pure function of key, context and gamma; see ``docs/pm1.md``.
+
+    SipHash of the context, three multiplications per token. A token is green after a context iff
+    its 32 mixed bits are below ``gamma * 2^32``: O(1), independent for each (context, token), the
+    same on every machine, and without drawing a list.
+    """
+
+    name = "pm1"
+
+    def __init__(
+        self, key: SecretKey, *, gamma: float, vocab_size: int, context_width: int
+    ) -> None:
+        super().__init__(gamma=gamma, vocab_size=vocab_size, context_width=context_width)
+        self.siphash_key = key.siphash_key
+        self.threshold = threshold(gamma)
+        self._k0, self._k1 = (np.uint64(half) for half in self.siphash_key)
+
+    def _seeds(self, contexts: Rows) -> Seeds:
+        seeds: Seeds = kernels.siphash(self._k0, self._k1, contexts)
+        if seeds.size < contexts.shape[0]:
+            token_ids("contexts", contexts)  # says which
+        return seeds
+
+    def _colours(self, contexts: Rows, tokens: Words) -> tuple[Seeds, Mask]:
+        seeds = self._seeds(contexts)
+        return seeds, np.asarray(kernels.are_green(seeds, tokens, self.threshold))
+
+    def _green_masks(self, contexts: Rows) -> Mask:
+        return np.asarray(
+            kernels.green_masks(self._seeds(contexts), self.vocab_size, self.threshold)
+        )
+
+    def _add_bias(self, logits: Logits, contexts: Rows, deltas: Logits, out: Logits | None) -> None:
+        arrays = (logits,) if out is None else (logits, out)
+        kernel: Callable[..., None] = kernels.add_bias if out is None else kernels.write_bias
+        given = (*arrays, self._seeds(contexts), deltas, self.vocab_size, self.threshold)
+        over_rows(lambda first, last: kernel(*given, first, last), *logits.shape)
+
+
+def measure_bias(logits: Logits, marked: Logits) -> Array:
+    """Return KL(marked || original), green mass and green rate of rows; (rows, width) -> (rows, 3).
+
+    From the two rows of logits alone, by definition: nothing of the mark is assumed but that it
+    raises green tokens. Tokens with a logit of minus infinity are not there.
+    """
+    out = np.empty((logits.shape[0], 3))
+    rows = (np.ascontiguousarray(logits), np.ascontiguousarray(marked), out)
+    over_rows(lambda first, last: kernels.measure_bias(*rows, first, last), *logits.shape)
+    return out

@@ -10,26 +10,32 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from powermark.calibration.design import Design
-from powermark.calibration.fields import DESIGN, check_fields
-from powermark.calibration.schedule import Schedule
+import numpy as np
+
 from powermark.checks import count, in_interval, logit_bias, open_unit
 from powermark.errors import FileProblem, InvalidInput, SpecCorrupt, SpecMismatch, SpecTooNew
-from powermark.files import write_file
+from powermark.files import read_file, write_file
+from powermark.planning.design import Design
+from powermark.planning.plan import Plan
+from powermark.planning.request import Detector as DetectorName
+from powermark.steering.schedule import Schedule
+from powermark.theory.green_rate import gamma_prime
 from powermark.watermark.compat import COMPAT_SCHEMES
 from powermark.watermark.keys import HashKey, SecretKey
 
-FORMAT, VERSION = "powermark-spec", 2
+FORMAT, VERSION = "powermark-spec", 3
 STEERED = 2  # the first version that knows schedules; without one, version 1 is written
+GROUPED = 3  # the first version whose schedules know groups of texts and skipped tokens
 SCHEMES = ("pm1", *COMPAT_SCHEMES)
 MAX_CONTEXT = 64  # as many as SGLang's; more would only make marks more fragile
 MAX_VOCABULARY = 2**24  # sixty times the largest in use
 Place = Literal["before_temperature", "after_temperature"]
+_LARGEST = 2**24  # bytes of a spec; one that is steered over 2,000 tokens has a third of that
 _REMAKE = "make it anew with `powermark plan -o FILE` or `powermark spec new FILE`"
 
 # Encoded to tell tokenizers apart that share a vocabulary but not their merges or normalisation.
@@ -39,7 +45,7 @@ PROBE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WatermarkSpec:
     """One watermark: its scheme and strength, the tokens it is for, and where it came from.
 
@@ -60,7 +66,8 @@ class WatermarkSpec:
     key_fingerprint
         Of the one key this spec goes with; None allows any.
     design
-        The plan it came from, as its ``to_dict()``; None for a mark chosen by hand.
+        The plan it came from as JSON, which the digest is over; ``plan`` is the plan itself. None
+        for a mark chosen by hand.
     steering
         A schedule of biases, as its ``to_dict()``; None for a constant one. ``delta`` is then the
         largest.
@@ -95,15 +102,25 @@ class WatermarkSpec:
             "context_width": int(count("context_width", self.context_width, at_least=0)),
             "vocab_size": int(count("vocab_size", self.vocab_size)),
         }
-        if self.steering is not None:
-            Schedule.from_dict(self.steering, checked["gamma"])  # says what is wrong
-        check_fields(self.design or {}, DESIGN, "design.")
         for name, value in checked.items():  # 2 and 2.0 are the same delta, and the same digest
             object.__setattr__(self, name, value)
+        _ = self.schedule, self.plan  # raise where they are invalid
 
     @classmethod
-    def from_plan(cls, plan: Design, *, vocab_size: int, **fields: Any) -> Self:
-        """Freeze a plan; ``fields`` are those of the spec that a plan does not know."""
+    def from_plan(cls, plan: Design, *, vocab_size: int | None = None, **fields: Any) -> Self:
+        """Freeze a plan; ``fields`` are those of the spec that a plan does not know.
+
+        A plan made with a profile knows the vocabulary's size and the tokenizer.
+        """
+        profile = plan.profile or {}
+        if vocab_size is None and "vocab_size" not in profile:
+            raise InvalidInput(
+                "a spec needs to know the vocabulary.",
+                hint="give `vocab_size`, or plan with a profile.",
+            )
+        if vocab_size is None:
+            vocab_size = profile["vocab_size"]
+            fields = {"tokenizer_digest": profile.get("tokenizer_digest")} | fields
         design = plan.to_dict()
         design.pop("points", None)
         steering = design.pop("steering", None)
@@ -126,16 +143,28 @@ class WatermarkSpec:
         """Return the JSON object that :meth:`save` writes."""
         return {**self._fields(), "digest": self.digest}
 
-    @property
+    @cached_property
     def schedule(self) -> Schedule | None:
         """The schedule of biases; None where the bias is constant."""
         return None if self.steering is None else Schedule.from_dict(self.steering, self.gamma)
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan that the spec came from; None for a mark chosen by hand."""
+        return None if self.design is None else Plan.from_dict(self.design, self.steering)
+
+    @property
+    def skipped(self) -> int:
+        """Tokens at the beginning of a text, beside its first contexts, that the schedule skips."""
+        return 0 if self.schedule is None else self.schedule.skipped
 
     def _fields(self) -> dict[str, Any]:
         fields = {"format": FORMAT, "version": STEERED, **dataclasses.asdict(self)}
         if self.steering is None:  # as older versions write and read it
             fields["version"] = 1
             del fields["steering"]
+        elif "skipped" in self.steering:
+            fields["version"] = GROUPED
         return fields
 
     @classmethod
@@ -186,7 +215,9 @@ class WatermarkSpec:
         """Read a spec from its file."""
         source = f"the spec {str(path)!r}"
         try:
-            found = json.loads(Path(path).read_text(encoding="utf-8"))
+            found = json.loads(read_file(path, _LARGEST).decode())
+        except FileProblem:
+            raise
         except OSError as error:
             raise FileProblem(f"cannot read {source}: {error.strerror}.", hint=_REMAKE) from None
         except (ValueError, RecursionError):
@@ -198,9 +229,25 @@ class WatermarkSpec:
         write_file(path, (json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n").encode())
 
     @property
-    def planned_detector(self) -> str:
+    def planned_detector(self) -> DetectorName:
         """The detector that the plan was made for; the count without one."""
-        return str((self.design or {}).get("detector", "count"))
+        return "count" if self.plan is None else self.plan.detector
+
+    @property
+    def gamma_prime(self) -> float:
+        """The plan's green rate; without a plan the schedule's mean, or the plug-in's."""
+        if self.plan is not None:
+            return self.plan.gamma_prime
+        if self.schedule is not None:
+            n = self.schedule.n_tokens
+            return float(self.schedule.law(n) @ np.arange(n + 1)) / n
+        return float(gamma_prime(self.gamma, self.delta))
+
+    @property
+    def bet(self) -> float:
+        """The green rate that evidence bets on: the plan's own bet, or its green rate."""
+        planned = None if self.plan is None else self.plan.bet
+        return self.gamma_prime if planned is None else planned
 
     def check_key(self, key: SecretKey | HashKey) -> None:
         """Refuse a key of the wrong kind, or another one than the spec's."""

@@ -43,5 +43,5 @@ def _forget_pool() -> None:
     _pool = None
 
 
-# A fork copies the pool but not its threads. Windows has no fork, and no such function.
-getattr(os, "register_at_fork", lambda **_: None)(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # Windows has no fork
+    os.register_at_fork(after_in_child=_forget_pool)  # a fork copies the pool, not its threads

@@ -58,7 +58,7 @@ def _swap(entries, targets):
         entries[i], entries[targets[i]] = entries[targets[i]], entries[i]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def first_entries(seeds, n, size):
     """The first ``size`` entries of each permutation of n; (rows,) -> (rows, size) uint32."""
     state, targets = np.empty(_N, np.uint32), np.empty(size, np.uint32)

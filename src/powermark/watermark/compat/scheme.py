@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from powermark.checks import Mask, token_ids
 from powermark.errors import InvalidInput
 from powermark.watermark.compat import seeds
 from powermark.watermark.compat.permutation import add_to_first, are_among_first, first_entries
-from powermark.watermark.hashing import Seeds, Words, token_ids
+from powermark.watermark.hashing import Seeds, Words
 from powermark.watermark.keys import HashKey
-from powermark.watermark.scheme import Logits, Mask, Rows, Scheme
+from powermark.watermark.scheme import Logits, Rows, Scheme
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def are_green(seeds, tokens, threshold):
     return green
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def green_masks(seeds, vocab_size, threshold):
     """The whole green list of each context; (rows,) -> (rows, vocab_size) bool."""
     masks = np.empty((seeds.shape[0], vocab_size), np.bool_)

@@ -1,25 +1,23 @@
-"""A detection for people: a page that stands alone, and the pieces of text it is made of.
+"""``Inspection``: a detection with the state of every token, as JSON and as a page.
 
-Tokens come in three states that can be told apart without colour: green ones are underlined, red
-ones are not, and those that do not count are grey and in italics.
+The three states of tokens can be told apart without colour: green ones are underlined, red ones are
+not, and those that do not count are grey and in italics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from powermark.checks import Array
-from powermark.detection.detection import Detection, Detector
-from powermark.detection.evalue import log_e_path
-from powermark.detection.kernels import SCORED
+from powermark.counting import SCORED
+from powermark.detection.detection import Detection
 from powermark.detection.scoring import REASONS, Scores
-from powermark.detection.text import tokenise
 from powermark.pages import page
+from powermark.statistics.p_values import log_e_path
 
 _CALLED = {
     "count": "count of green tokens",
@@ -37,46 +35,62 @@ class Piece(NamedTuple):
     state: str
 
 
-def pieces(scores: Scores, words: Sequence[str]) -> list[Piece]:
-    """Join each token's characters with its state."""
-    states = [
-        ("green" if green else "red") if state == SCORED else REASONS[state]
-        for state, green in zip(scores.state.tolist(), scores.green.tolist(), strict=True)
-    ]
-    return [Piece(word, state) for word, state in zip(words, states, strict=True)]
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A detection with its evidence: made by :meth:`powermark.Detector.inspect`.
 
+    ``scores`` has the state of every token, ``words`` the characters of each.
+    """
 
-def words_of(detector: Detector, tokenizer: Any, text: str | Sequence[int]) -> list[str]:
-    """Return the characters of each token; where tokens share one, the first has it."""
-    if not isinstance(text, str):
-        if tokenizer is None:
-            return [f"{token} " for token in text]
-        return [tokenizer.decode([token]) for token in text]
-    prepared = detector.prepare(text)
-    ids, spans = tokenise(tokenizer, prepared)
-    if spans is None:
-        return [tokenizer.decode([token]) for token in ids]
-    ends = np.maximum.accumulate([0, *(stop for _, stop in spans)]).tolist()
-    return [prepared[start:stop] for start, stop in pairwise(ends)]
+    detection: Detection
+    scores: Scores
+    words: list[str]
 
+    @property
+    def pieces(self) -> list[Piece]:
+        """The text, token by token, with the state of each."""
+        states = zip(self.scores.state.tolist(), self.scores.green.tolist(), strict=True)
+        return [
+            Piece(word, ("green" if green else "red") if state == SCORED else REASONS[state])
+            for word, (state, green) in zip(self.words, states, strict=True)
+        ]
 
-def html_report(found: Detection, shown: list[Piece], path: Array) -> str:
-    """Return a page with no script, no style sheet and no picture from elsewhere."""
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in _facts(found)
-    )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in found.warnings)
-    tokens = "".join(map(_span, shown[:_SHOWN]))
-    more = len(shown) - _SHOWN
-    return _PAGE.substitute(
-        verdict=escape(found.verdict),
-        statement=escape(statement(found)),
-        rows=rows,
-        notes=f"<ul>{notes}</ul>" if notes else "",
-        tokens=tokens + (f"<p>{more} more tokens are not shown.</p>" if more > 0 else ""),
-        chart=_chart(path, found.alpha / found.keys_tried),
-        signature=escape(found.signature),
-    )
+    @property
+    def evidence(self) -> Array:
+        """The running evidence of the tokens that count, in nats."""
+        found = self.detection
+        if found.bet <= found.gamma or found.scored == 0:
+            return np.zeros(0)
+        return log_e_path(self.scores.colours(), found.gamma, found.bet)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the detection, in plain words too, each token's state, and the evidence."""
+        return {
+            **self.detection.to_dict(),
+            "statement": statement(self.detection),
+            "pieces": [piece._asdict() for piece in self.pieces],
+            "evidence": self.evidence.tolist(),
+        }
+
+    def html(self) -> str:
+        """Return a page with no script, no style sheet and no picture from elsewhere."""
+        found, shown = self.detection, self.pieces
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in _facts(found)
+        )
+        notes = "".join(f"<li>{escape(note)}</li>" for note in found.warnings)
+        tokens = "".join(map(_span, shown[:_SHOWN]))
+        more = len(shown) - _SHOWN
+        return _PAGE.substitute(
+            verdict=escape(found.verdict),
+            statement=escape(statement(found)),
+            rows=rows,
+            notes=f"<ul>{notes}</ul>" if notes else "",
+            tokens=tokens + (f"<p>{more} more tokens are not shown.</p>" if more > 0 else ""),
+            chart=_chart(self.evidence, found.alpha / found.looks),
+            signature=escape(found.signature),
+        )
 
 
 def _span(piece: Piece) -> str:
@@ -85,12 +99,12 @@ def _span(piece: Piece) -> str:
 
 
 def statement(found: Detection) -> str:
-    """Say in plain words what was found and what that does not show."""
+    """Return the verdict in plain words, and its limits."""
     greens = f"{found.green} of {found.scored} counted tokens are green."
-    keys = f" (corrected for {found.keys_tried} keys)" if found.keys_tried > 1 else ""
+    looks = f" (corrected for {found.looks} looks)" if found.looks > 1 else ""
     chance = (
         f"Text without this mark gets such evidence, or more, with probability {found.p:.2g} by "
-        f"the {_CALLED[found.detector]}{keys}"
+        f"the {_CALLED[found.detector]}{looks}"
     )
     if found.verdict == "watermarked":
         first = f"{greens} {chance}, which is within the chosen bound of {found.alpha:g}."
@@ -112,13 +126,6 @@ def statement(found: Detection) -> str:
     )
 
 
-def evidence_path(scores: Scores, found: Detection) -> Array:
-    """Return the running evidence of the tokens that count, in nats."""
-    if found.gamma_prime <= found.gamma or found.scored == 0:
-        return np.zeros(0)
-    return log_e_path(scores.colours(), found.gamma, found.gamma_prime)
-
-
 def _facts(found: Detection) -> list[tuple[str, str]]:
     rate = "-" if found.green_rate is None else f"{found.green_rate:.3f}"
     interval = f"{found.green_rate_low:.3f} to {found.green_rate_high:.3f}"
@@ -131,7 +138,9 @@ def _facts(found: Detection) -> list[tuple[str, str]]:
         ("power at this length", f"{found.power:.3f}"),
     ]
     if found.keys_tried > 1:
-        facts.append(("keys tried", f"{found.keys_tried}; best: {found.key}; p is corrected"))
+        facts.append(("keys tried", f"{found.keys_tried}; best: {found.key}"))
+    if found.looks > 1:
+        facts.append(("looks", f"{found.looks}; p is multiplied by their number"))
     return facts
 
 

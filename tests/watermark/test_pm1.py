@@ -6,8 +6,8 @@ import pytest
 from powermark import plan
 from powermark.errors import InvalidInput
 from powermark.watermark import threads
-from powermark.watermark.greenlist import Pm1, threshold
 from powermark.watermark.keys import SecretKey
+from powermark.watermark.scheme import Pm1, threshold
 
 KEY = SecretKey(bytes(range(32)))
 CONTEXTS = np.arange(12).reshape(6, 2)

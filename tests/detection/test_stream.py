@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from powermark import plan
-from powermark.detection.detection import Detector
-from powermark.detection.evalue import StreamDetector, bets, log_e_path, planned_rate
+from powermark.detection.detector import Detector
+from powermark.detection.stream import StreamDetector
 from powermark.errors import InvalidInput, SpecMismatch
+from powermark.statistics.p_values import bets, log_e_path
 from powermark.theory.distortion import kl_divergence
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 
 KEY = SecretKey(bytes(range(32)))
 SPEC = WatermarkSpec.from_plan(
@@ -33,7 +35,7 @@ def test_the_chance_of_ever_being_wrong_is_at_most_alpha(gamma: float) -> None:
 
 
 def test_evidence_grows_by_the_kl_that_was_spent() -> None:
-    rng, rate = np.random.default_rng(1), planned_rate(SPEC)
+    rng, rate = np.random.default_rng(1), SPEC.gamma_prime
     path = log_e_path(rng.random(200_000) < rate, SPEC.gamma, rate)
     want = float(kl_divergence(SPEC.gamma, SPEC.delta))
     assert path[-1] / path.size == pytest.approx(want, rel=0.02)
@@ -41,8 +43,8 @@ def test_evidence_grows_by_the_kl_that_was_spent() -> None:
 
 def test_rates_and_bets() -> None:
     by_hand = WatermarkSpec(gamma=0.5, delta=2.0, context_width=1, vocab_size=10)
-    assert planned_rate(by_hand) == pytest.approx(np.exp(2) / (1 + np.exp(2)))
-    assert planned_rate(SPEC) == (SPEC.design or {})["gamma_prime"]
+    assert by_hand.gamma_prime == pytest.approx(np.exp(2) / (1 + np.exp(2)))
+    assert SPEC.gamma_prime == (SPEC.design or {})["gamma_prime"]
     up, down = bets(0.9, 1.0)  # certainty is not bet on
     assert up > 0
     assert np.isfinite(down)
@@ -50,18 +52,20 @@ def test_rates_and_bets() -> None:
         bets(0.5, 0.4)
 
 
+@pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
-def test_a_stream_is_the_whole_text_in_pieces(chunk: int) -> None:
+def test_a_stream_is_the_whole_text_in_pieces(chunk: int, copied: bool) -> None:
     rng = np.random.default_rng(2)
     ids = rng.integers(0, 40, 600)  # many repeats
-    whole = Detector(SPEC, KEY, detector="evalue", special_ids=[5]).detect(ids)
-    stream = StreamDetector(SPEC, KEY, alpha=0.01, special_ids=[5])
+    detector = Detector(SPEC, KEY, detector="evalue", special_ids=[5])
+    (whole,) = detector.detect_many([ids], copied=copied)
+    stream = StreamDetector(Watermark(SPEC, KEY), alpha=0.01, special_ids=[5], copied=copied)
     for first in range(0, ids.size, chunk):
         stream.feed(ids[first : first + chunk])
     assert (stream.tokens, stream.scored, stream.green) == (600, whole.scored, whole.green)
     assert stream.max_log_e == pytest.approx(-np.log(whole.p), abs=1e-9)
     state = json.loads(json.dumps(stream.to_dict()))
-    again = StreamDetector.from_dict(state, SPEC, KEY)
+    again = StreamDetector.from_dict(state, Watermark(SPEC, KEY))
     assert again.scored == stream.scored
     assert again.log_e == pytest.approx(stream.log_e)
     again.feed(3)
@@ -71,30 +75,30 @@ def test_a_stream_is_the_whole_text_in_pieces(chunk: int) -> None:
 
 def test_a_marked_stream_is_noticed_where_it_is_enough() -> None:
     green = _marked(300)
-    stream = StreamDetector(SPEC, KEY, alpha=0.01).feed(green)
+    stream = StreamDetector(Watermark(SPEC, KEY), alpha=0.01).feed(green)
     assert stream.detected
     at = stream.detected_at
     assert at is not None
-    assert not StreamDetector(SPEC, KEY, alpha=0.01).feed(green[: at - 1]).detected
-    assert StreamDetector(SPEC, KEY, alpha=0.01).feed(green[:at]).detected
+    assert not StreamDetector(Watermark(SPEC, KEY), alpha=0.01).feed(green[: at - 1]).detected
+    assert StreamDetector(Watermark(SPEC, KEY), alpha=0.01).feed(green[:at]).detected
 
 
 def test_what_is_refused() -> None:
-    stream = StreamDetector(SPEC, KEY, alpha=0.01)
+    stream = StreamDetector(Watermark(SPEC, KEY), alpha=0.01)
     with pytest.raises(SpecMismatch, match="token ids below 500; got 500"):
         stream.feed([500])
     with pytest.raises(InvalidInput, match="not the state of a stream"):
-        StreamDetector.from_dict({}, SPEC, KEY)
+        StreamDetector.from_dict({}, Watermark(SPEC, KEY))
     other = WatermarkSpec(gamma=0.5, delta=2.0, context_width=1, vocab_size=500)
     with pytest.raises(SpecMismatch, match="was begun with the spec"):
-        StreamDetector.from_dict(stream.to_dict(), other, KEY)
+        StreamDetector.from_dict(stream.to_dict(), Watermark(other, KEY))
 
 
 def _marked(n: int) -> list[int]:
     """A text of green tokens only."""
-    from powermark.watermark.embed import scheme_of
+    from powermark.watermark.watermark import Watermark
 
-    scheme, rng, ids = scheme_of(SPEC, KEY), np.random.default_rng(3), [1, 2]
+    scheme, rng, ids = Watermark(SPEC, KEY).scheme, np.random.default_rng(3), [1, 2]
     while len(ids) < n:
         green = np.flatnonzero(scheme.green_masks([ids[-SPEC.context_width :]])[0])
         ids.append(int(rng.choice(green)))
