@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from llama_cpp import Llama, LogitsProcessorList
 
-from powermark.detection.detection import Detector
-from powermark.integrations.llama_cpp import watermark
+from powermark.detection.detector import Detector
+from powermark.engines.llama_cpp import watermark
 from powermark.models.catalog import CATALOG, DEFAULT_MODEL
 from powermark.models.fetch import fetch
 from powermark.models.language_model import load_tokenizer

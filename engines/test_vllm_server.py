@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from powermark.detection.detection import Detector
+from powermark.detection.detector import Detector
 from powermark.models.catalog import DEFAULT_MODEL
 from powermark.models.language_model import load_tokenizer
 from powermark.models.store import model_folder
@@ -62,7 +62,7 @@ def served(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "--model", str(model_folder(DEFAULT_MODEL)), "--served-model-name", "m",
         "--dtype", "float32", "--enforce-eager", "--max-model-len", "512", "--max-num-seqs", "16",
         "--host", "127.0.0.1", "--port", str(PORT),
-        "--logits-processors", "powermark.integrations.vllm:Watermark",
+        "--logits-processors", "powermark.engines.vllm:Watermark",
     ]  # fmt: skip
     log = home / "log"
     with log.open("wb") as stream:

@@ -21,16 +21,16 @@ from vllm.v1.worker.gpu.sample.logits_processor import (
 )
 from vllm.v1.worker.gpu.states import RequestState
 
-from powermark.integrations import vllm as adapter
-from powermark.integrations import vllm_guard
-from powermark.watermark.embed import scheme_of
+from powermark.engines import vllm as adapter
+from powermark.engines import vllm_guard
 from powermark.watermark.keys import SecretKey
-from tests.integrations.engines import Config
-from tests.integrations.served import SECRETS, TOKENIZER, WIDTH, serve, spec
+from powermark.watermark.watermark import Watermark
+from tests.engines.engines import Config
+from tests.engines.served import SECRETS, TOKENIZER, WIDTH, serve, spec
 
 MARKS = {"one": spec(1), "four": spec(4, gamma=0.25)}
 KEY = SecretKey(SECRETS["old"])
-NAME = "powermark.integrations.vllm:Watermark"
+NAME = "powermark.engines.vllm:Watermark"
 DRAFTS = 3
 
 
@@ -139,5 +139,5 @@ def context(rows: list[tuple[int, list[int], int]]) -> LogitsContext:
 
 def bias(name: str, ids: list[int]) -> torch.Tensor:
     mark, row = MARKS[name], np.zeros((1, WIDTH), np.float32)
-    scheme_of(mark, KEY).add_bias(row, [ids[-mark.context_width :]], mark.delta)
+    Watermark(mark, KEY).scheme.add_bias(row, [ids[-mark.context_width :]], mark.delta)
     return torch.from_numpy(row[0])

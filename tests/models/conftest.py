@@ -9,24 +9,6 @@ from powermark.models.catalog import CATALOG, Embedded
 CONTENT = b"weights of a very small model"
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("POWERMARK_CACHE", str(folder))
-    return folder / "models"
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package index of our own: pip looks in this folder and nowhere else."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
-
-
 def wheel(index: Path, name: str, member: str, content: bytes) -> None:
     with zipfile.ZipFile(index / f"{name}-1.0-py3-none-any.whl", "w") as archive:
         archive.writestr(f"{name}/{member}", content)

@@ -10,13 +10,10 @@ from transformers import AutoTokenizer, LlamaForCausalLM
 from powermark.errors import PowermarkError
 from powermark.models import convert as module
 from powermark.models.convert import convert
-from tests.models.test_language_model import folder
-
-__all__ = ["folder"]  # a fixture, used below by name
 
 
 @pytest.fixture
-def gguf(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def gguf(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where transformers is asked for a GGUF file, the small model is read in its place."""
 
     class Reads:
@@ -29,13 +26,13 @@ def gguf(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(module, "AutoModelForCausalLM", Reads(LlamaForCausalLM))
     monkeypatch.setattr(module, "AutoTokenizer", Reads(AutoTokenizer))
-    return folder / "x.gguf"
+    return tiny_folder / "x.gguf"
 
 
-def test_a_converted_model_is_the_same(gguf: Path, folder: Path, tmp_path: Path) -> None:
+def test_a_converted_model_is_the_same(gguf: Path, tiny_folder: Path, tmp_path: Path) -> None:
     convert(gguf, tmp_path / "out")
     ids = torch.tensor([[2, 3, 4]])
-    first, second = (LlamaForCausalLM.from_pretrained(p) for p in (folder, tmp_path / "out"))
+    first, second = (LlamaForCausalLM.from_pretrained(p) for p in (tiny_folder, tmp_path / "out"))
     assert torch.equal(first(ids).logits, second(ids).logits)
     assert AutoTokenizer.from_pretrained(tmp_path / "out").model_max_length == 64
 

@@ -1,12 +1,10 @@
 """A token by one uniform number: the same distribution as torch's own draw."""
 
-import copy
-
 import numpy as np
 import torch
 from scipy import stats
 
-from powermark.models.drawing import DrawnLast, draw
+from powermark.models.drawing import Draw, draw
 
 DRAWS = 200_000
 
@@ -31,18 +29,8 @@ def test_one_token_that_is_certain_is_always_drawn() -> None:
         assert set(draw(logits).ravel().tolist()) == {token}
 
 
-def test_one_token_is_left_after_the_mark() -> None:
-    class Mark:
-        def construct_processor(self, width: int, _: str) -> object:
-            return lambda _, scores: torch.where(torch.arange(width) == 3, scores, -torch.inf)
-
-    last = DrawnLast(Mark())
-    last.validate()
-    assert copy.deepcopy(last) is last
-    assert last.to_dict() == {}
-    left = last.construct_processor(8, "cpu")(None, torch.zeros(5, 8))
-    assert left.argmax(dim=-1).tolist() == [3] * 5
-    assert torch.isfinite(left).sum(dim=-1).tolist() == [1] * 5
+def test_one_token_is_left() -> None:
     torch.manual_seed(1)
-    plain = DrawnLast(None).construct_processor(8, "cpu")(None, torch.zeros(50, 8))
-    assert len(set(plain.argmax(dim=-1).tolist())) > 4
+    left = Draw()(None, torch.zeros(50, 8))
+    assert torch.isfinite(left).sum(dim=-1).tolist() == [1] * 50
+    assert len(set(left.argmax(dim=-1).tolist())) > 4

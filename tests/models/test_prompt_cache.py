@@ -7,9 +7,7 @@ import torch
 
 from powermark.models import LanguageModel
 from powermark.models.prompt_cache import PromptCache
-from tests.evaluation.conftest import writer, writer_folder
 
-__all__ = ["writer", "writer_folder"]  # fixtures
 PROMPTS = ["w5", "w6 w7 w8 w9", "w10 w11"]
 
 
@@ -49,7 +47,7 @@ def test_the_oldest_batches_are_forgotten(writer: LanguageModel) -> None:
     assert model.calls == 3
 
 
-def test_texts_are_those_of_prompts_read_anew(writer: LanguageModel) -> None:
+def test_texts_are_the_same_without_the_cache(writer: LanguageModel) -> None:
     keeping = replace(writer, read=PromptCache())
     alone = [writer.complete([p], n_tokens=12, temperature=0.0)[0] for p in PROMPTS]
     for model in (writer, keeping, keeping):

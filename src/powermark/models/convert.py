@@ -1,4 +1,4 @@
-"""Turn a GGUF file into an ordinary model folder, once, so that later loads take a second."""
+"""Convert a GGUF file to an ordinary model folder, once, so that later loads take a second."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from powermark.errors import PowermarkError
 
-# what a GGUF model's configuration has and a plain one must not
+# entries of a GGUF model's configuration that a plain one must not have
 _DROP = ("quantization_config", "_name_or_path", "_model_name_or_path", "dtype", "torch_dtype")
 
 
 def convert(gguf: Path, folder: Path) -> None:
     """Write safetensors, configuration and tokenizer of ``gguf`` to ``folder``.
 
-    transformers refuses to save a model that it loaded from GGUF, although the weights are plain
-    by then. So they move to a fresh model of the same class, which must give the same logits.
+    transformers refuses to save a model loaded from GGUF, although its weights are plain by then.
+    So they are copied to a fresh model of the same class, which must give the same logits.
     """
     place, name = str(gguf.parent), gguf.name
     tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=name)

@@ -1,10 +1,10 @@
-"""Drawing a token by one uniform number a row.
+"""Drawing a token with one uniform number per row.
 
-``torch.multinomial`` draws an exponential number for every token of the vocabulary, on one core
-whatever there are; on the embedded model that takes as long as the model's own step on two. The
-distribution here is the same: the token at which the cumulative probability first exceeds the
-number. It is looked for among sums of blocks first, then inside one block, so that each logit is
-read but a few times. Float32 places each of those steps to within 1e-7.
+``torch.multinomial`` draws an exponential number for every token of the vocabulary, on one core;
+for the embedded model that takes as long as the model's own step on two. The distribution here is
+the same: the token at which the cumulative probability first exceeds the number. The search goes
+over sums of blocks first, then inside one block, so that each logit is read only a few times.
+Float32 places each step to within 1e-7.
 """
 
 from __future__ import annotations
@@ -35,40 +35,20 @@ def draw(scores: torch.Tensor) -> torch.Tensor:
 
 
 def _first_above(steps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return where each rising row first exceeds its place; rounding may not lead past its end."""
+    """Return where each increasing row first exceeds its place, never past its end."""
     import torch
 
     below = torch.nextafter(steps[:, -1:], torch.zeros_like(places))
     return torch.searchsorted(steps, torch.minimum(places, below), right=True)
 
 
-class DrawnLast:
-    """Stands where transformers expects a watermark, last: marks through another, then draws.
+class Draw:
+    """A logits processor that draws a token; it must come last, after the mark.
 
-    It leaves the token drawn as the only one, for a greedy choice to find.
+    It leaves the drawn token as the only possible one, for a greedy choice to find.
     """
 
-    def __init__(self, mark: Any) -> None:
-        self._mark = mark
-
-    def construct_processor(self, *settings: Any) -> DrawnLast:
-        """Begin a text of the mark's, and return itself; transformers calls this."""
-        self._processor = None if self._mark is None else self._mark.construct_processor(*settings)
-        return self
-
-    def validate(self) -> None:
-        """Nothing is there to check; transformers calls this."""
-
-    def __deepcopy__(self, memo: object) -> DrawnLast:
-        return self  # generate() copies its configuration; a mark's record must stay this one
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return nothing; transformers asks."""
-        return {}
-
-    def __call__(self, input_ids: Any, scores: Any) -> Any:
+    def __call__(self, input_ids: Any, scores: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return logits with one token left in each row."""
-        if self._processor is not None:
-            scores = self._processor(input_ids, scores)
         drawn = draw(scores)
         return scores.fill_(-float("inf")).scatter_(1, drawn, 0.0)

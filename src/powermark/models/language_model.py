@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from powermark.checks import count, in_interval
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.models.catalog import CATALOG, DEFAULT_MODEL
-from powermark.models.drawing import DrawnLast
+from powermark.models.chat import Prompt, Thoughts, chat_ids, has_chat_template
+from powermark.models.drawing import Draw
 from powermark.watermark.spec import digest_of
 
 if TYPE_CHECKING:
@@ -26,12 +28,16 @@ _SAMPLED = 64  # values of a tensor that go into a model's digest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What a model wrote after a prompt; ``finished`` if it ended by itself."""
+    """A model's text after a prompt; ``finished`` if the model ended it.
+
+    ``thinking_ids`` come before the text's ``token_ids``, for models that think first.
+    """
 
     prompt_ids: list[int]
     token_ids: list[int]
     text: str
     finished: bool
+    thinking_ids: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +45,7 @@ class LanguageModel:
     """A transformers model in evaluation mode and its tokenizer.
 
     ``add_bos`` says whether a prompt gets a beginning-of-sequence token; None leaves that to the
-    tokenizer, as its makers set it. ``read`` keeps prompts that it has read, for experiments that
-    write after the same ones again and again.
+    tokenizer. ``read`` caches prompts, for experiments that write after the same ones repeatedly.
     """
 
     name: str
@@ -56,9 +61,9 @@ class LanguageModel:
 
     @property
     def digest(self) -> str:
-        """32 hexadecimal digits that tell models apart: their weights' names, shapes and a sample.
+        """32 hexadecimal digits that identify a model: its weights' names, shapes and a sample.
 
-        Evenly spaced values of every tensor, so that large models take no time.
+        The sample is evenly spaced values of every tensor, so that large models take no time.
         """
         digest = blake2b(digest_size=16, person=b"pm-model")
         for name, weights in sorted(self.model.state_dict().items()):
@@ -78,8 +83,15 @@ class LanguageModel:
         """Number of token ids; the logits may be wider."""
         return len(self.tokenizer)
 
-    def encode(self, prompt: str) -> list[int]:
-        """Return a prompt's ids, at least one."""
+    @property
+    def chats(self) -> bool:
+        """Whether the model has a chat template, as instruct models have."""
+        return has_chat_template(self.tokenizer)
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """Return a prompt's ids, at least one; a chat's are those of the chat template."""
+        if not isinstance(prompt, str):
+            return chat_ids(self.tokenizer, prompt)
         ids = self.tokenizer.encode(prompt, add_special_tokens=self.add_bos is None)
         start = self.tokenizer.bos_token_id
         if self.add_bos:
@@ -90,33 +102,39 @@ class LanguageModel:
 
     def complete(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         *,
         n_tokens: int,
         temperature: float = 1.0,
         top_k: int = 0,
         top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
         seed: int | None = None,
         watermarking_config: Any = None,
         on_step: Callable[[], object] = lambda: None,
         stop: Callable[[torch.Tensor], bool] = lambda ids: False,  # noqa: ARG005
     ) -> list[Completion]:
-        """Continue each prompt by up to ``n_tokens`` tokens, all in one batch.
+        """Continue each text, or answer each chat, by up to ``n_tokens`` tokens, in one batch.
 
         Parameters
         ----------
         temperature
             0 takes the likeliest token at each step.
-        top_k, top_p
-            Truncation before sampling; 0 and 1 for none.
+        top_k, top_p, min_p
+            Truncation before sampling; 0, 1 and 0 for none. ``min_p`` is a share of the likeliest
+            token's probability.
+        repetition_penalty
+            Divides positive logits of tokens in prompt and text, and multiplies negative ones.
         seed
             Makes the batch repeatable; the caller's own random state is left alone.
         watermarking_config
-            :class:`powermark.integrations.transformers.WatermarkConfig`, to mark the text.
+            :class:`powermark.engines.transformers.WatermarkConfig`, to mark the text, or another
+            object whose ``construct_processor(columns, device)`` returns a logits processor.
         on_step
             Called after each step.
         stop
-            Called after each step with all ids, (prompts, length); True ends the writing.
+            Called after each step with all ids, (prompts, length); True ends all texts.
         """
         import torch
 
@@ -126,6 +144,8 @@ class LanguageModel:
         )
         count("top_k", top_k, at_least=0)
         in_interval("top_p", top_p, 0.0, 1.0, closed="high")
+        in_interval("min_p", min_p, 0.0, 1.0, closed="low")
+        in_interval("repetition_penalty", repetition_penalty, 0.1, 10.0, closed="both")
         if seed is not None:
             in_interval("seed", seed, 0, 2**63, closed="low")
         ids = [self.encode(prompt) for prompt in prompts]
@@ -133,8 +153,12 @@ class LanguageModel:
         self.check_length(width + n_tokens)
         pads = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0)
         pad = next(token for token in pads if token is not None)
+        processors = _warpers(temperature, top_k, top_p, min_p, repetition_penalty)
+        if watermarking_config is not None:
+            columns = self.model.config.get_text_config().vocab_size
+            processors.append(watermarking_config.construct_processor(columns, self.model.device))
         if temperature > 0:
-            watermarking_config = DrawnLast(watermarking_config)
+            processors.append(Draw())
         given = torch.tensor([[pad] * (width - len(row)) + row for row in ids])
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
         with torch.random.fork_rng(), torch.no_grad():
@@ -147,59 +171,71 @@ class LanguageModel:
                 pad_token_id=pad,
                 num_beams=1,
                 num_return_sequences=1,
-                do_sample=False,  # tokens are drawn by DrawnLast
+                do_sample=False,  # Draw has drawn already
                 temperature=None,
                 top_k=None,
                 top_p=None,
-                logits_processor=_warpers(temperature, top_k, top_p),
-                watermarking_config=watermarking_config,
+                logits_processor=processors,
                 stopping_criteria=[_Watch(on_step, stop)],
             )
-        return [self._completion(row, new) for row, new in zip(ids, output[:, width:], strict=True)]
+        thoughts = Thoughts(self.tokenizer)
+        rows = zip(ids, output[:, width:], strict=True)
+        return [self._completion(prompt, new, thoughts) for prompt, new in rows]
 
     def check_length(self, length: int) -> None:
-        """Refuse more tokens than the model has places for."""
+        """Refuse more tokens than the model has positions for."""
         longest = getattr(self.model.config, "max_position_embeddings", None)
         if longest is not None and length > longest:
             raise InvalidInput(
                 f"prompt and text may have {longest} tokens with {self.name}; got {length}."
             )
 
-    def _completion(self, prompt_ids: list[int], new: torch.Tensor) -> Completion:
-        """Cut a row at its end-of-sequence token, which is dropped with the padding after it."""
+    def _completion(
+        self, prompt_ids: list[int], new: torch.Tensor, thoughts: Thoughts
+    ) -> Completion:
+        """Cut a row before its end-of-sequence token, and its thought off."""
         ids, ends = new.tolist(), self.end_ids
         length = next((i for i, token in enumerate(ids) if token in ends), len(ids))
+        start = thoughts.answer_start(ids[:length], prompt_ids)
         return Completion(
             prompt_ids=prompt_ids,
-            token_ids=ids[:length],
-            text=self._text(prompt_ids, ids[:length]),
+            thinking_ids=ids[:start],
+            token_ids=ids[start:length],
+            text=self._text([*prompt_ids, *ids[:start]], ids[start:length]),
             finished=length < len(ids),
         )
 
     def _text(self, prompt_ids: list[int], ids: list[int]) -> str:
         """Decode what follows a prompt; some tokenizers drop the space before a lone first word."""
-        before, whole = (self.tokenizer.decode(part) for part in (prompt_ids, prompt_ids + ids))
+        decode = partial(self.tokenizer.decode, skip_special_tokens=True)
+        before, whole = (decode(part) for part in (prompt_ids, prompt_ids + ids))
         return str(whole.removeprefix(before) if whole.startswith(before) else "") or str(
-            self.tokenizer.decode(ids)
+            decode(ids)
         )
 
 
-def _warpers(temperature: float, top_k: int, top_p: float) -> list[Any]:
-    """Return what comes before a mark, in transformers' own order; nothing at temperature 0."""
+def _warpers(
+    temperature: float, top_k: int, top_p: float, min_p: float, repetition_penalty: float
+) -> list[Any]:
+    """Return the processors before a mark, in transformers' order; no truncation at 0."""
     from transformers.generation import logits_process as steps
 
     found: list[Any] = []
+    if repetition_penalty != 1.0:
+        found.append(steps.RepetitionPenaltyLogitsProcessor(float(repetition_penalty)))
     if temperature not in (0.0, 1.0):
         found.append(steps.TemperatureLogitsWarper(float(temperature)))
     if temperature > 0 and top_k > 0:
         found.append(steps.TopKLogitsWarper(top_k))
     if temperature > 0 and top_p < 1.0:
         found.append(steps.TopPLogitsWarper(top_p))
+    if temperature > 0 and min_p > 0.0:
+        found.append(steps.MinPLogitsWarper(min_p))
     return found
 
 
 class _Watch:
-    """A stopping criterion that is told of each step, and stops when it is told to."""
+    """A stopping criterion that reports each step, and stops if ``stop`` says so."""
 
     def __init__(self, on_step: Callable[[], object], stop: Callable[[torch.Tensor], bool]) -> None:
         self._on_step, self._stop = on_step, stop
@@ -229,20 +265,47 @@ def load_model(name: str = DEFAULT_MODEL) -> LanguageModel:
 
 
 def load_tokenizer(name: str = DEFAULT_MODEL) -> Any:
-    """Return the tokenizer of a model, without its weights; quickly where it is on this machine."""
-    place = _place(name)
-    file = Path(place) / "tokenizer.json"
-    if file.is_file():
+    """Return a tokenizer by a model's name or folder, or by its ``tokenizer.json``.
+
+    Only a model of a hub, or a folder without ``tokenizer.json``, needs transformers. Nothing needs
+    torch.
+    """
+    try:
         from powermark.models.tokenizer import FileTokenizer
 
+        file = _tokenizer_file(name)
+    except ImportError as error:
+        raise MissingExtra(
+            f"reading a tokenizer needs {error.name}, which is not installed.",
+            hint="pip install 'powermark[detect]'",
+        ) from None
+    if file is not None:
         return FileTokenizer(file)
+    if find_spec("transformers") is None:
+        raise MissingExtra(
+            f"{name!r} has no tokenizer.json here; loading it in another way needs transformers, "
+            "which is not installed.",
+            hint="give a tokenizer.json or a folder that has one, or pip install "
+            "'powermark[transformers]'",
+        )
     from transformers import AutoTokenizer
 
-    return load_part(AutoTokenizer, name, place)
+    return load_part(AutoTokenizer, name, name)
+
+
+def _tokenizer_file(name: str) -> Path | None:
+    """Return the ``tokenizer.json`` of an embedded model, a folder or a file, if there is one."""
+    if name in CATALOG:
+        from powermark.models.store import tokenizer_folder
+
+        return tokenizer_folder(name) / "tokenizer.json"
+    path = Path(name)
+    found = path if path.suffix == ".json" else path / "tokenizer.json"
+    return found if found.is_file() else None
 
 
 def _place(name: str) -> str:
-    """Return the folder of an embedded model; another name is itself."""
+    """Return the folder of an embedded model, or the name itself."""
     try:
         for needed in ("torch", "transformers", "filelock"):
             if find_spec(needed) is None:
@@ -267,7 +330,7 @@ def load_part(
         logging.disable_progress_bar()
     try:
         return kind.from_pretrained(place, local_files_only=local, **settings)
-    except Exception as error:  # the loaders of weights and tokenizers raise whatever they like
+    except Exception as error:  # the loaders raise exceptions of any type
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileProblem(
             f"cannot load the model {name!r}: {reason}",

@@ -1,12 +1,13 @@
-"""Tokenizers without their models, and without waiting for torch where a file will do."""
+"""A tokenizer from its file alone, without importing torch or transformers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +27,12 @@ class FileTokenizer:
     def __init__(self, path: Path) -> None:
         try:
             self._inner = Tokenizer.from_file(str(path))
-        except Exception as error:  # the reader's errors have no type of their own
+        except Exception as error:  # the reader raises plain Exception
             raise FileProblem(
                 f"cannot read the tokenizer {str(path)!r}: {error}.",
-                hint="if it is damaged, remove the model's folder; it is then fetched anew.",
+                hint="if it is damaged, remove the model's folder; it is then downloaded again.",
             ) from None
+        self.chat_template = _chat_template(path.parent)
         self._inner.no_truncation()
         self._inner.no_padding()
         self.all_special_ids = sorted(
@@ -54,7 +56,7 @@ class FileTokenizer:
     def encode_many(self, texts: Sequence[str]) -> Ids:
         """Return the ids of many texts end to end, and where each begins.
 
-        Each list of ids is gone before the next is made, which takes a third off the time.
+        Each list of ids is freed before the next is made, which saves a third of the time.
         """
         found = self._inner.encode_batch_fast(texts, add_special_tokens=False)
         offsets = np.cumsum([0, *map(len, found)])
@@ -63,9 +65,19 @@ class FileTokenizer:
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Return a text's ids and the characters of each."""
-        found = self._inner.encode(text, add_special_tokens=False)
+        [found] = self._inner.encode_batch([text], add_special_tokens=False)  # without the lock
         return list(found.ids), list(found.offsets)
 
-    def decode(self, ids: Sequence[int], **_: Any) -> str:
-        """Return the text of ids, special tokens included."""
-        return str(self._inner.decode(list(ids), skip_special_tokens=False))
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text of ids."""
+        return str(self._inner.decode(list(ids), skip_special_tokens=skip_special_tokens))
+
+
+def _chat_template(folder: Path) -> str | None:
+    """Return the chat template beside a tokenizer's file: its own file, or in the configuration."""
+    with suppress(OSError, UnicodeDecodeError):
+        return (folder / "chat_template.jinja").read_text("utf-8")
+    with suppress(OSError, ValueError, AttributeError):
+        found = json.loads((folder / "tokenizer_config.json").read_bytes()).get("chat_template")
+        return None if found is None else str(found)
+    return None

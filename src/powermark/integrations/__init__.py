@@ -1,1 +1,0 @@
-"""One page per engine: convert, call the core, convert back."""
