@@ -11,8 +11,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from powermark import plan
-from powermark.corpus.batches import Wanted
-from powermark.corpus.recipe import Recipe
+from powermark.corpus.job import ScanJob
 from powermark.models.tokenizer import FileTokenizer
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec, digest_of
@@ -33,14 +32,13 @@ class World:
     def key(self) -> str:
         return str(self.folder / "k.key")
 
-    def recipe(self, **given: object) -> Recipe:
+    def job(self, **given: object) -> ScanJob:
         settings: dict[str, object] = {
             "specs": (self.spec,),
             "keys": (self.key,),
             "model": str(self.folder / "model"),
-            "wanted": Wanted(),
         }
-        return Recipe(**{**settings, **given})  # type: ignore[arg-type]
+        return ScanJob(**{**settings, **given})  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")
@@ -80,3 +78,7 @@ def write_jsonl(path: Path, texts: list[str]) -> None:
 def save_key(content: bytes, path: Path) -> None:
     path.write_text(f"powermark-key-1:{content.hex()}\n")
     path.chmod(0o600)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -8,16 +8,22 @@ import pyarrow.parquet as pq
 import pytest
 from statsmodels.stats.multitest import multipletests
 
+from powermark.corpus.copies import Copies
 from powermark.corpus.output import Output
-from powermark.corpus.scanner import SCHEMA
+from powermark.corpus.scanner import SCHEMA, Mark, Scanned
+from powermark.corpus.sketches import Sketches
 from powermark.corpus.summary import (
+    MarkSummary,
     benjamini_hochberg,
     holm_threshold,
     summarise,
     write_calls,
 )
-from powermark.detection.statistics import p_value
+from powermark.detection.detector import Detector
+from powermark.statistics.p_values import p_value
 from powermark.theory.power import binomial_tail, critical_count
+from powermark.watermark.keys import SecretKey
+from powermark.watermark.spec import WatermarkSpec
 
 GAMMA, RATE, ALPHA = 0.4, 0.62, 0.01
 
@@ -47,6 +53,24 @@ def corpus(rng: np.random.Generator, documents: int, share: float) -> tuple[pa.T
     return pa.table(arrays, names=SCHEMA.names).cast(SCHEMA), marked
 
 
+def unalike(documents: int, first: int = 0) -> Sketches:
+    """Sketches of documents that share nothing."""
+    ids = 5 * first + np.arange(5 * documents)
+    return Sketches.of(ids, np.arange(0, 5 * documents + 1, 5), 2)
+
+
+def part(table: pa.Table, sketches: Sketches) -> Scanned:
+    return Scanned(table, 0, 0, [], sketches)
+
+
+def summed(output: Output) -> tuple[list[MarkSummary], Copies]:
+    spec = WatermarkSpec(gamma=GAMMA, delta=1.0, context_width=2, vocab_size=10_000)
+    mark = Mark(Detector(spec, SecretKey(bytes(32)), alpha=ALPHA))
+    marks = dict.fromkeys([f"s.{i}" for i in range(4)], mark)
+    copies = Copies.of(output.sketches())
+    return summarise(output, 0.05, copies, marks), copies
+
+
 def test_the_interval_covers_the_share_and_calls_are_mostly_true(tmp_path: Path) -> None:
     """Of 60 corpora the 95 % interval may miss 8 (chance below .01); false calls stay below 5 %."""
     rng = np.random.default_rng(5)
@@ -55,9 +79,10 @@ def test_the_interval_covers_the_share_and_calls_are_mostly_true(tmp_path: Path)
         table, marked = corpus(rng, 2_000, 0.03)
         output = Output(str(tmp_path / str(repeat)))
         (tmp_path / str(repeat)).mkdir()
-        output.write_part("00000-00000", [table.slice(0, 900), table.slice(900, 0)], [])
-        output.write_part("00000-00001", [table.slice(900)], [])
-        (found,) = summarise(output, 0.05)
+        parts = [part(table.slice(0, 900), unalike(900)), part(table.slice(900, 0), unalike(0))]
+        output.write_part("00000-00000", parts)
+        output.write_part("00000-00001", [part(table.slice(900), unalike(1_100, 900))])
+        (found,), _ = summed(output)
         assert found.share is not None
         assert found.share_low is not None
         assert found.share_high is not None
@@ -91,13 +116,14 @@ def test_calls_are_written_with_holms_answer(tmp_path: Path) -> None:
     other = table.set_column(1, "mark", pa.array(["s.2"] * 500))
     other = other.set_column(SCHEMA.get_field_index("p"), "p", pa.array(np.linspace(0.2, 1.0, 500)))
     output = Output(str(tmp_path))
-    output.write_part("00000-00000", [table, other], [])
-    first, second = marks = summarise(output, 0.05)
+    output.write_part("00000-00000", [part(pa.concat_tables([table, other]), unalike(500))])
+    marks, copies = summed(output)
+    first, second = marks
     assert second.bh_threshold is second.holm_threshold is None
     assert (second.bh_calls, sum(second.p_histogram)) == (0, 500)
     assert (first.mark, second.mark, first.spec, second.spec) == ("s.1", "s.2", "s", "s")
     assert first.level == second.level == 0.025
-    write_calls(output, marks)
+    write_calls(output, marks, copies)
     rows = pq.read_table(tmp_path / "calls.parquet").to_pylist()
     assert len(rows) == first.bh_calls
     assert sum(row["holm"] for row in rows) == first.holm_calls
@@ -121,8 +147,8 @@ def test_a_mark_that_nobody_uses_is_not_called_by_another_ones_threshold(tmp_pat
             table.set_column(1, "mark", pa.array([f"s.{i}"] * 2_000))
             for i, (table, _) in enumerate(made)
         ]
-        output.write_part("00000-00000", tables, [])
-        for (table, marked), mark in zip(made, summarise(output, 0.05), strict=True):
+        output.write_part("00000-00000", [part(pa.concat_tables(tables), unalike(2_000))])
+        for (table, marked), mark in zip(made, summed(output)[0], strict=True):
             called = table["p"].to_numpy() <= (mark.bh_threshold or -1.0)
             false += (called & ~marked).sum()
             calls += called.sum()

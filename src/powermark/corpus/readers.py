@@ -1,7 +1,7 @@
-"""From files to batches of documents of bounded size; what is none is rejected with a reason.
+"""Read files as batches of documents of bounded size; invalid rows are rejected with a reason.
 
-JSONL, CSV and text files are read row by row, which takes a hundredth of the time that tokenising
-does; Parquet column by column.
+JSONL, CSV and text files are read row by row, in a hundredth of the time that tokenising takes;
+Parquet is read column by column.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, groupby
-from pathlib import Path
+from itertools import chain, count, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,42 +21,53 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from powermark.corpus import batches
-from powermark.corpus.batches import TEXT, Batch, Reject, Wanted, no_column
+from powermark.corpus.batches import (
+    LONGEST_ID,
+    TEXT,
+    Batch,
+    Reject,
+    check_columns,
+    no_column,
+    shortened,
+)
+from powermark.corpus.job import ReadOptions
 from powermark.corpus.parquet import read_parquet
-from powermark.corpus.patience import TRIES, PatientFile, passing
 from powermark.corpus.sources import STDIN, Source
+from powermark.corpus.storage import TRIES, is_transient, open_file
 from powermark.errors import FileProblem
 
-_BUFFER = 2**18  # bytes that are read at once
 _WIDE = 16  # bytes of a line of JSON or characters of a CSV field, for each that is allowed
+_COLUMNS = 10_000  # of a table
 
 
 class Row(NamedTuple):
-    """A document as it was read: its content is still to be checked."""
+    """A document as it was read, before its content is checked."""
 
     place: str
     name: str
     value: Any
 
 
-def read(unit: Sequence[Source], wanted: Wanted) -> Iterator[Batch]:
+def read(sources: Sequence[Source], options: ReadOptions) -> Iterator[Batch]:
     """Yield the documents of some files, in order; a file that breaks off ends in a reject."""
-    for columnar, group in groupby(unit, key=lambda source: source.kind == "parquet"):
+    for columnar, group in groupby(sources, key=lambda source: source.kind == "parquet"):
         if not columnar:
-            yield from _batches(chain.from_iterable(_rows(each, wanted) for each in group), wanted)
+            yield from _batches(
+                chain.from_iterable(_rows(each, options) for each in group), options
+            )
             continue
         for source in group:
             try:
                 with _open(source) as stream:
-                    yield from read_parquet(stream, source.url, wanted)
+                    yield from read_parquet(stream, source.url, options)
             except _BROKEN as error:
                 yield _batch([], [], [_broken(source, error)])
 
 
-def _rows(source: Source, wanted: Wanted) -> Iterator[Row | Reject]:
+def _rows(source: Source, options: ReadOptions) -> Iterator[Row | Reject]:
     try:
         with _open(source) as stream:
-            yield from _ROWS[source.kind](stream, source.url, wanted)
+            yield from _ROWS[source.kind](stream, source.url, options)
     except _BROKEN as error:
         yield _broken(source, error)
 
@@ -66,18 +76,18 @@ _BROKEN = (OSError, EOFError, pa.ArrowException, csv.Error)
 
 
 def _broken(source: Source, error: BaseException) -> Reject:
-    reason = (str(error) or type(error).__name__).splitlines()[0]
-    again = passing(error)
+    reason = shortened((str(error) or type(error).__name__).splitlines()[0])
+    again = is_transient(error)
     return Reject(source.url, f"after {TRIES} tries: {reason}" if again else reason, True, again)
 
 
 @contextmanager
 def _open(source: Source) -> Iterator[Any]:
-    """Open a file for reading lines and bytes, decompressed."""
+    """Open a file, decompressed."""
     if source.url == STDIN:
         yield sys.stdin.buffer
         return
-    with _stored(source.url) as stream:
+    with open_file(source.url) as stream:
         if source.codec is None:
             yield stream
         else:
@@ -86,29 +96,13 @@ def _open(source: Source) -> Iterator[Any]:
                 yield lines
 
 
-@contextmanager
-def _stored(url: str) -> Iterator[Any]:
-    with io.BufferedReader(PatientFile(partial(_plain, url)), _BUFFER) as stream:
-        yield stream
-
-
-def _plain(url: str) -> Any:
-    if "://" not in url:
-        return Path(url).open("rb", buffering=0)
-    from fsspec.core import url_to_fs
-
-    system, path = url_to_fs(url)
-    return system.open(path, "rb")
-
-
-def _batches(rows: Iterator[Row | Reject], wanted: Wanted) -> Iterator[Batch]:
-    """Gather rows; a batch ends when it is full and where texts and token ids meet."""
+def _batches(rows: Iterator[Row | Reject], options: ReadOptions) -> Iterator[Batch]:
+    """Group rows; a batch ends when it is full, or between texts and token ids."""
     names: list[str] = []
     values: list[Any] = []
     rejects: list[Reject] = []
     weight = 0
-    for row in rows:
-        checked = row if isinstance(row, Reject) else _checked(row, wanted)
+    for checked in map(partial(_checked, options), rows):
         full = weight >= batches.WEIGHT or len(names) + len(rejects) >= batches.ROWS
         if full or (
             names
@@ -136,37 +130,38 @@ def _batch(names: list[str], values: list[Any], rejects: list[Reject]) -> Batch:
     return Batch(pa.array(names, TEXT), content, rejects)
 
 
-def _checked(row: Row, wanted: Wanted) -> Row | Reject:
-    """Return the row with token ids as an array, or why it is none."""
+def _checked(options: ReadOptions, row: Row | Reject) -> Row | Reject:
+    """Return the row with token ids as an array, or a reject."""
+    if isinstance(row, Reject):
+        return row
     place, name, value = row
     if isinstance(value, list):
         ids = _token_ids(value)
         if ids is None:
-            return Reject(place, f"{wanted.field!r} is neither text nor a list of token ids")
+            return Reject(place, f"{options.field!r} is neither text nor a list of token ids")
         value = ids
     elif not isinstance(value, str):
         what = "null" if value is None else "neither text nor a list of token ids"
-        return Reject(place, f"{wanted.field!r} is {what}")
+        return Reject(place, f"{options.field!r} is {what}")
     elif not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
             return Reject(place, "not Unicode text")
-    if len(value) > wanted.longest:
-        return Reject(place, wanted.too_long)
+    if len(value) > options.longest:
+        return Reject(place, options.too_long)
     return Row(place, name, value)
 
 
 def _token_ids(values: list[Any]) -> NDArray[np.int64] | None:
-    try:
-        ids = np.asarray(values) if values else np.zeros(0, np.int64)
-    except ValueError:  # lists of different lengths
+    if not set(map(type, values)) <= {int}:  # NumPy would pad texts to the longest
         return None
-    return ids if ids.ndim == 1 and ids.dtype == np.int64 else None
+    ids = np.asarray(values) if values else np.zeros(0, np.int64)
+    return ids if ids.dtype == np.int64 else None
 
 
-def _json_lines(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
-    limit = _WIDE * wanted.longest + 65_536
+def _json_lines(stream: Any, url: str, options: ReadOptions) -> Iterator[Row | Reject]:
+    limit = _WIDE * options.longest + 65_536
     number, known = 0, False
     while line := stream.readline(limit):
         number += 1
@@ -186,48 +181,69 @@ def _json_lines(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]
         except (ValueError, RecursionError):
             yield Reject(place, "not JSON")
             continue
-        if not isinstance(found, dict) or wanted.field not in found:
+        if not isinstance(found, dict) or options.field not in found:
             if not known and number >= batches.ROWS:
-                raise FileProblem(no_column(wanted.field, found))
-            yield Reject(place, f"no field {wanted.field!r}")
+                raise FileProblem(no_column(options.field, found))
+            yield Reject(place, f"no field {options.field!r}")
             continue
         known = True
-        yield Row(place, _named(found.get(wanted.id_field), place), found[wanted.field])
+        yield Row(place, _named(found.get(options.id_field), place), found[options.field])
+        del found  # frees it before the next line is read
 
 
-def _csv(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
-    csv.field_size_limit(_WIDE * wanted.longest + 65_536)  # a quote that never ends breaks the file
+def _csv(stream: Any, url: str, options: ReadOptions) -> Iterator[Row | Reject]:
+    limit = _WIDE * options.longest + 65_536
+    csv.field_size_limit(limit)  # an unclosed quote is an error, not a huge field
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        rows = csv.reader(text)
-        names = next(rows, None)
-        if names is not None:
-            yield from _csv_rows(rows, names, url, wanted)
+        yield from _csv_rows(_Lines(text, limit), url, options)
     finally:
-        text.detach()  # who opened the stream closes it
+        text.detach()  # the caller closes the stream
 
 
-def _csv_rows(
-    rows: Iterator[list[str]], names: list[str], url: str, wanted: Wanted
-) -> Iterator[Row | Reject]:
-    wanted.check(names)
-    field = names.index(wanted.field)
-    name = None if wanted.id_field is None else names.index(wanted.id_field)
-    for number, row in enumerate(rows, 1):
-        place = f"{url}:{number}"
+class _Lines:
+    """Lines of a CSV file; a row that is too long, over one or many lines, is an error."""
+
+    def __init__(self, text: io.TextIOWrapper, limit: int) -> None:
+        self._text = text
+        self.limit = self.left = limit  # characters of a row; those left of the current one
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._text.readline(self.left + 1):
+            self.left -= len(line)
+            if self.left < 0:
+                raise csv.Error(f"a row of more than {self.limit} characters")
+            yield line
+
+
+def _csv_rows(lines: _Lines, url: str, options: ReadOptions) -> Iterator[Row | Reject]:
+    rows = csv.reader(lines)
+    names = next(rows, [])
+    if len(names) > _COLUMNS:
+        raise FileProblem(f"{len(names)} columns, more than {_COLUMNS}")
+    if not names:
+        return
+    check_columns(options, names)
+    field = names.index(options.field)
+    name = None if options.id_field is None else names.index(options.id_field)
+    lines.left, numbers = lines.limit, count(1)
+    for row in rows:  # enumerate would keep the row while the next one is read
+        place = f"{url}:{next(numbers)}"
         if len(row) == len(names):
             yield Row(place, _named(None if name is None else row[name], place), row[field])
         elif row:
             yield Reject(place, f"{len(row)} columns in place of {len(names)}")
+        del row
+        lines.left = lines.limit
 
 
-def _text(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
-    content = stream.read(4 * wanted.longest + 4)  # a character has at most four bytes
+def _text(stream: Any, url: str, options: ReadOptions) -> Iterator[Row | Reject]:
+    content = stream.read(4 * options.longest + 4)  # a character has at most four bytes
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        cut = len(content) > 4 * wanted.longest
-        reason = f"too long: more than {wanted.longest} characters" if cut else "not UTF-8"
+        cut = len(content) > 4 * options.longest
+        reason = f"too long: more than {options.longest} characters" if cut else "not UTF-8"
         yield Reject(url, reason)
         return
     if "\0" in text:
@@ -236,7 +252,7 @@ def _text(stream: Any, url: str, wanted: Wanted) -> Iterator[Row | Reject]:
     yield Row(url, url, text.removesuffix("\n").removesuffix("\r"))
 
 
-_ROWS: dict[str, Callable[[Any, str, Wanted], Iterator[Row | Reject]]] = {
+_ROWS: dict[str, Callable[[Any, str, ReadOptions], Iterator[Row | Reject]]] = {
     "jsonl": _json_lines,
     "csv": _csv,
     "text": _text,
@@ -244,4 +260,4 @@ _ROWS: dict[str, Callable[[Any, str, Wanted], Iterator[Row | Reject]]] = {
 
 
 def _named(value: object, place: str) -> str:
-    return place if value is None else str(value).encode(errors="replace").decode()
+    return place if value is None else str(value)[:LONGEST_ID].encode(errors="replace").decode()

@@ -1,23 +1,28 @@
-"""One batch of documents to one table of rows: the same function on every engine."""
+"""Scan a batch of documents into a table of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import scrypt
 from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from powermark.checks import Array
+from powermark.checks import Array, Ids, Mask
 from powermark.corpus.batches import TEXT, Batch, Reject
-from powermark.detection.detection import Detector
-from powermark.detection.findings import VERDICTS, Findings
-from powermark.detection.scoring import Ids
+from powermark.corpus.sketches import Sketches
+from powermark.detection.detection import VERDICTS, Findings
+from powermark.detection.detector import Detector
 from powermark.detection.text import characters_of, flat_ids, normalise
 from powermark.errors import InvalidInput
+from powermark.statistics.calls import calls
+from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import digest_of
+from powermark.watermark.watermark import Watermark
 
 SCHEMA = pa.schema(
     [
@@ -38,35 +43,56 @@ SCHEMA = pa.schema(
 
 
 class Scanned(NamedTuple):
-    """The rows of a batch, one for each document and mark; its size, and what was rejected."""
+    """The rows of a batch, one a document and mark, with its size, rejects and sketches."""
 
     table: pa.Table
     documents: int
     tokens: int
     rejects: list[Reject]
+    sketches: Sketches
 
 
 class Mark(NamedTuple):
-    """A mark to look for; in documents of more than ``above`` tokens by ``long``, if given.
-
-    ``keys`` are digests of its keys by name, for the record.
-    """
+    """The detector of a mark, and perhaps another for documents of more than ``above`` tokens."""
 
     detector: Detector
-    keys: dict[str, str]
     long: Detector | None = None
     above: int = 0
 
+    @property
+    def counts(self) -> bool:
+        """Whether every document is judged by its count."""
+        return self.detector.detectors == ("count",) and self.long is None
+
+    def judge(self, draws: NDArray[np.float32]) -> Mask:
+        """Decide whether a document whose n-grams have these draws is called marked.
+
+        An n-gram with a draw below gamma is green.
+        """
+        long = self.long if draws.shape[1] > self.above else None
+        detector = long or self.detector
+        found = [
+            calls(
+                kind,
+                draws < detector.spec.gamma,
+                gamma=detector.spec.gamma,
+                bet=detector.bet,
+                alpha=detector.alpha / detector.looks,
+            )
+            for kind in detector.detectors
+        ]
+        return np.asarray(np.any(found, axis=0))
+
 
 class Scanner:
-    """Looks for all marks in every document, which is tokenised once.
+    """Looks for all marks in every document; tokenises each document once.
 
     Parameters
     ----------
     marks
-        What to look for; their specs are for one tokenizer.
+        The marks; their specs are for one tokenizer.
     tokenizer
-        For texts; without one only token ids are taken.
+        For texts; without one, documents must be token ids.
     normalise_text
         Undo look-alike letters and invisible characters before tokenising.
     """
@@ -78,6 +104,8 @@ class Scanner:
             raise InvalidInput("a scan needs at least one mark.")
         self.marks, self._tokenizer, self._normalise = marks, tokenizer, normalise_text
         self._vocab_size = min(mark.detector.spec.vocab_size for mark in marks)
+        # documents share more of the shorter n-grams: on the safe side for all marks
+        self._context_width = min(mark.detector.spec.context_width for mark in marks)
         specs = [mark.detector.spec.digest[:12] for mark in marks]
         self.labels = [
             spec if specs.count(spec) == 1 else f"{spec}.{specs[: i + 1].count(spec)}"
@@ -86,7 +114,7 @@ class Scanner:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that rows depend on beside the documents, without any secret."""
+        """Everything that rows depend on besides the documents, without any secret."""
         tokenizer, known = self._tokenizer, self.marks[0].detector.spec.tokenizer_digest
         return {
             "marks": self.labels,
@@ -94,7 +122,10 @@ class Scanner:
                 [each.signature for each in (mark.detector, mark.long) if each]
                 for mark in self.marks
             ],
-            "keys": [mark.keys for mark in self.marks],
+            "keys": [
+                {name: _key_digest(each) for name, each in mark.detector.watermarks.items()}
+                for mark in self.marks
+            ],
             "windows_above": [mark.above for mark in self.marks],
             "tokenizer": None if tokenizer is None else known or digest_of(tokenizer),
             "special_ids": [] if tokenizer is None else sorted(tokenizer.all_special_ids),
@@ -105,7 +136,9 @@ class Scanner:
         if batch.content.type == TEXT and self._tokenizer is None:
             reason = "text, where token ids are read"
             rejects = [Reject(name, reason) for name in batch.ids.to_pylist()]
-            return Scanned(SCHEMA.empty_table(), 0, 0, batch.rejects + rejects)
+            nothing = np.zeros(0, np.int64), np.zeros(1, np.int64)
+            sketches = Sketches.of(*nothing, self._context_width)
+            return Scanned(SCHEMA.empty_table(), 0, 0, batch.rejects + rejects, sketches)
         texts = self._texts(batch.content) if batch.content.type == TEXT else None
         ids, offsets = _flat(batch.content) if texts is None else flat_ids(self._tokenizer, texts)
         names, rejects = batch.ids, batch.rejects
@@ -119,27 +152,31 @@ class Scanner:
             ids, offsets = _select(ids, offsets, ~foreign)
             texts = None if texts is None else list(compress(texts, ~foreign))
         tables = [
-            self._look(mark, label, names, ids, offsets)
+            self._look(mark, label, names, ids, offsets, copied=texts is not None)
             for mark, label in zip(self.marks, self.labels, strict=True)
         ]
         if texts is not None and not self._normalise:
             tables = [self._with_characters(table, texts, ids, offsets) for table in tables]
         order = np.arange(len(tables) * len(names)).reshape(len(tables), -1).T.ravel()
         rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).take(pa.array(order))
-        return Scanned(rows, len(names), ids.size, rejects)
+        sketches = Sketches.of(ids, offsets, self._context_width)
+        return Scanned(rows, len(names), ids.size, rejects, sketches)
 
     def _texts(self, content: pa.Array) -> list[str]:
         texts: list[str] = content.to_pylist()
         return [normalise(text) for text in texts] if self._normalise else texts
 
-    def _look(self, mark: Mark, label: str, names: pa.Array, ids: Ids, offsets: Ids) -> pa.Table:
-        """Look for one mark, in long documents by a detector of their own."""
+    def _look(
+        self, mark: Mark, label: str, names: pa.Array, ids: Ids, offsets: Ids, *, copied: bool
+    ) -> pa.Table:
+        """Look for one mark, in long documents with their own detector."""
         if mark.long is None:
-            return _table(mark.detector, label, names, mark.detector.find(ids, offsets))
+            found = mark.detector.find(ids, offsets, copied=copied)
+            return _table(mark.detector, label, names, found)
         long = np.diff(offsets) > mark.above
         tables = []
         for detector, chosen in ((mark.detector, ~long), (mark.long, long)):
-            found = detector.find(*_select(ids, offsets, chosen))
+            found = detector.find(*_select(ids, offsets, chosen), copied=copied)
             tables.append(_table(detector, label, names.filter(pa.array(chosen)), found))
         places = np.argsort(np.concatenate([np.flatnonzero(~long), np.flatnonzero(long)]))
         return pa.concat_tables(tables).take(pa.array(places))
@@ -147,7 +184,7 @@ class Scanner:
     def _with_characters(
         self, table: pa.Table, texts: list[str], ids: Ids, offsets: Ids
     ) -> pa.Table:
-        """Say where in its text the most marked span is, of documents that are called marked."""
+        """Add the characters of the most marked span, for documents that are called marked."""
         places = np.full((2, len(texts)), -1)
         called = pc.and_(pc.equal(table["verdict"], VERDICTS[0]), pc.is_valid(table["span_stop"]))
         for i in np.flatnonzero(called.to_numpy()).tolist():
@@ -158,6 +195,20 @@ class Scanner:
             column = pa.array(values, mask=values < 0)
             table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), column)
         return table
+
+
+def _key_digest(mark: Watermark) -> str:
+    """Return a digest that distinguishes keys without revealing them.
+
+    A hash key is a small number, so its digest is slow to compute and has only two bytes: millions
+    of numbers share each.
+    """
+    if isinstance(mark.key, SecretKey):
+        return mark.key.fingerprint
+    if not mark.has_private_hash_key:
+        return "public"
+    number, salt = str(mark.key.value).encode(), mark.spec.digest.encode()
+    return scrypt(number, salt=salt, n=2**14, r=8, p=1, dklen=2).hex()
 
 
 def _flat(content: pa.Array) -> tuple[Ids, Ids]:
@@ -184,7 +235,7 @@ def _table(detector: Detector, label: str, names: pa.Array, found: Findings) -> 
         "span_stop": pa.array(found.walk.stops, mask=none),
         **dict.fromkeys(("char_start", "char_stop"), pa.nulls(size, pa.int64())),
         "key": _labels(found.key, detector.names),
-        "detector": _all(detector.detector, size),
+        "detector": _labels(found.detector, detector.detectors),
         "signature": _all(detector.signature, size),
     }
     return pa.table(
@@ -210,7 +261,7 @@ def _any(mask: Any, offsets: Ids) -> Any:
 
 
 def _select(ids: Ids, offsets: Ids, chosen: Any) -> tuple[Ids, Ids]:
-    """Return the chosen ones of documents that lie end to end."""
+    """Return the chosen documents, of documents stored end to end."""
     lengths = np.diff(offsets)
     kept = np.concatenate([[0], np.cumsum(lengths[chosen])])
     return ids[np.repeat(chosen, lengths)], kept

@@ -1,4 +1,4 @@
-"""Which files a corpus is made of, and in which portions they are worked through."""
+"""The files of a corpus, and their division into portions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from glob import glob, has_magic
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
-from powermark.corpus.patience import patiently
+from fsspec.core import url_to_fs
+
+from powermark.corpus.storage import retry
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 
 Kind = Literal["jsonl", "parquet", "csv", "text"]
@@ -22,13 +24,16 @@ _KINDS: dict[str, Kind] = {
     ".md": "text",
 }
 _CODECS = {".gz": "gzip", ".zst": "zstd"}
-UNIT_BYTES = 64_000_000
-_HINT = f"files end in {', '.join(_KINDS)}, and may be compressed: {', '.join(_CODECS)}."
+PORTION_BYTES = 64_000_000  # a portion ends with the file that reaches this size
+_HINT = (
+    f"files end in {', '.join(_KINDS)}, and may be compressed: {', '.join(_CODECS)}; give the "
+    "`input_format` of others."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file: where it is, how it is read, and what tells whether it has changed since."""
+    """A file: where it is, its format, and its size and version stamp, to notice changes."""
 
     url: str
     kind: Kind
@@ -37,30 +42,33 @@ class Source:
     stamp: str
 
 
-def find_sources(patterns: Sequence[str], kind: str | None = None) -> list[Source]:
-    """Return the files that names, folders, globs and fsspec URLs stand for, in a fixed order.
+Portion = tuple[Source, ...]  # files that one worker reads one after another
 
-    ``kind`` says what files are whose names do not tell; standard input is JSONL without it.
+
+def find_sources(patterns: Sequence[str], kind: str | None = None) -> list[Source]:
+    """Return the files of paths, folders, globs and fsspec URLs, in a fixed order.
+
+    ``kind`` is the format of files whose names do not tell; standard input is JSONL by default.
     """
     if kind is not None and kind not in get_args(Kind):
-        raise InvalidInput(f"the input format must be one of {get_args(Kind)}; got {kind!r}.")
+        raise InvalidInput(f"input_format must be one of {get_args(Kind)}; got {kind!r}.")
     found = [source for pattern in patterns for source in _sources(pattern, kind)]
     if not found:
         raise InvalidInput(f"no documents in {', '.join(patterns)}.", hint=_HINT)
     return found
 
 
-def units(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
-    """Return the files in portions of some size; one portion is one worker's at a time."""
-    portions: list[list[Source]] = []
-    size = UNIT_BYTES
+def portions(sources: Sequence[Source]) -> list[Portion]:
+    """Return the files in portions of at least PORTION_BYTES, except the last."""
+    found: list[list[Source]] = []
+    size = PORTION_BYTES
     for source in sources:
-        if size >= UNIT_BYTES:
-            portions.append([])
+        if size >= PORTION_BYTES:
+            found.append([])
             size = 0
-        portions[-1].append(source)
+        found[-1].append(source)
         size += source.size
-    return [tuple(portion) for portion in portions]
+    return [tuple(portion) for portion in found]
 
 
 def _sources(pattern: str, kind: str | None) -> Iterator[Source]:
@@ -69,14 +77,14 @@ def _sources(pattern: str, kind: str | None) -> Iterator[Source]:
         return
     try:
         found = _remote if "://" in pattern else _local
-        named, names = patiently(found, pattern)
+        named, names = retry(found, pattern)
         for name, size, stamp in names:
             suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
             codec = _CODECS.get(suffixes[-1]) if suffixes else None
             ending = suffixes[-2:-1] if codec else suffixes[-1:]
             known = _KINDS.get(ending[0] if ending else "")
             if named and (known or kind) is None:
-                raise InvalidInput(f"how is {name!r} to be read?", hint=_HINT)
+                raise InvalidInput(f"the format of {name!r} is unknown.", hint=_HINT)
             if known or (named and kind):
                 yield Source(name, known or kind, codec, size, stamp)  # type: ignore[arg-type]
     except OSError as error:
@@ -84,12 +92,12 @@ def _sources(pattern: str, kind: str | None) -> Iterator[Source]:
 
 
 def _local(pattern: str) -> tuple[bool, list[tuple[str, int, str]]]:
-    """Return whether the pattern is a file's own name, and the files it stands for."""
+    """Return whether the pattern is a file's own name, and the files it matches."""
     path = Path(pattern)
     if path.is_dir():
         named, files = False, sorted(each for each in path.rglob("*") if each.is_file())
     elif has_magic(pattern) and not path.exists():
-        named, files = False, sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # absolute ones too
+        named, files = False, sorted(map(Path, glob(pattern, recursive=True)))  # noqa: PTH207  # Path.glob takes no absolute pattern
     else:
         named, files = True, [path]
     stats = [(str(file), file.stat()) for file in files]
@@ -97,8 +105,6 @@ def _local(pattern: str) -> tuple[bool, list[tuple[str, int, str]]]:
 
 
 def _remote(pattern: str) -> tuple[bool, list[tuple[str, int, str]]]:
-    from fsspec.core import url_to_fs
-
     try:
         system, path = url_to_fs(pattern)
     except ImportError as error:
@@ -116,6 +122,6 @@ def _remote(pattern: str) -> tuple[bool, list[tuple[str, int, str]]]:
 
 
 def _stamp(info: dict[str, Any]) -> str:
-    """Return what a store says of a file's version, by the first name that it uses."""
+    """Return a store's version of a file: the first of these entries that it has."""
     names = ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")
     return next((str(info[name]) for name in names if info.get(name) is not None), "")

@@ -1,1 +1,0 @@
-"""Measuring, and the paper's figures and tables."""

@@ -1,1 +1,0 @@
-"""One file per figure or table: its data first, then its drawing."""

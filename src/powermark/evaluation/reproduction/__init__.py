@@ -1,1 +1,0 @@
-"""The paper's experiments, and its system beside ours: cells, what they show, figures, a page."""
