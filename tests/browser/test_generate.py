@@ -39,7 +39,8 @@ def url(smollm2: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_texts_are_written_by_pointer(page: Page, url: str) -> None:
     page.goto(f"{url}#/generate?prompt=planted&n_tokens=28&seed=3")
-    expect(get(page, "prompt")).to_have_value("The city council met on Tuesday")
+    expect(get(page, "prompt")).to_have_value("Why is the sky blue?")
+    get(page, "style").select_option("raw")
     get(page, "prompt").fill(PROMPT)
     get(page, "write").click()
     expect(get(page, "status")).to_contain_text("Done.")
@@ -65,7 +66,7 @@ def test_texts_are_written_and_stopped_by_keyboard(page: Page, url: str) -> None
     get(page, "prompt").focus()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(PROMPT)
-    for _ in ("n_tokens", "seed", "write"):
+    for _ in ("style", "n_tokens", "seed", "write"):
         page.keyboard.press("Tab")
     expect(get(page, "write")).to_be_focused()
     page.keyboard.press("Enter")

@@ -7,8 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 from powermark import plan
-from powermark.detection.detection import Detector
-from powermark.detection.report import evidence_path, html_report, pieces
+from powermark.detection.detector import Detector
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
 from tests.detection.marked import marked_ids
@@ -23,10 +22,8 @@ def report(tmp_path: Path) -> Path:
     )
     key, rng = SecretKey(bytes(range(32))), np.random.default_rng(0)
     ids = [*marked_ids(spec, key, 150, rng, rate=0.97), *[3] * 5]
-    found, scores = Detector(spec, key).inspect(ids)
-    shown = pieces(scores, [f"w{token} " for token in ids])
     path = tmp_path / "report.html"
-    path.write_text(html_report(found, shown, evidence_path(scores, found)), encoding="utf-8")
+    path.write_text(Detector(spec, key).inspect(ids).html(), encoding="utf-8")
     return path
 
 

@@ -5,13 +5,10 @@ import pytest
 import torch
 from transformers import WatermarkDetector, WatermarkingConfig
 
-from powermark.detection.detection import Detector
+from powermark.detection.detector import Detector
 from powermark.models import LanguageModel
 from powermark.watermark.keys import HashKey
 from powermark.watermark.spec import WatermarkSpec
-from tests.e2e.test_smollm2 import smollm2
-
-__all__ = ["smollm2"]  # a fixture, used below by name
 
 
 @pytest.mark.parametrize(("scheme", "theirs"), [("hf-lefthash", 1), ("hf-selfhash", 2)])

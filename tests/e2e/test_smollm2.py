@@ -4,25 +4,20 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
+from powermark.detection.detector import Detector
 from powermark.detection.scoring import score
-from powermark.models import LanguageModel, load_model, load_tokenizer
-from powermark.watermark.embed import load_key_for, scheme_of
-from powermark.watermark.keys import PREFIX
+from powermark.engines.transformers import WatermarkConfig
+from powermark.measuring.attacks import paraphrase
+from powermark.models import LanguageModel, load_tokenizer
+from powermark.watermark.keys import PREFIX, SecretKey
 from powermark.watermark.spec import WatermarkSpec, digest_of
-from tests.interfaces.test_cli import Run, run
-
-__all__ = ["run"]  # a fixture, used below by name
+from powermark.watermark.watermark import Watermark
+from tests.conftest import Run
 
 PROMPTS = ["The city council met on Tuesday", "Once upon a time", "Water boils when", "In 1969"]
 # as transformers 5.22.2 reads the file; a version that splits text differently must not go unseen
 DIGEST = "5f8285bcfdb63642c5a6493aa06035ac"
-
-
-@pytest.fixture(scope="module")
-def smollm2() -> LanguageModel:
-    return load_model("smollm2-135m")
 
 
 def test_the_tokenizer_is_the_one_we_know(smollm2: LanguageModel) -> None:
@@ -37,6 +32,40 @@ def test_it_knows_english(smollm2: LanguageModel) -> None:
     """Guards the conversion: with a head left random the likeliest word would be anything."""
     text = smollm2.complete(["The capital of France is"], n_tokens=2, temperature=0.0)[0].text
     assert text.startswith(" Paris")
+
+
+def test_a_model_paraphrases_marked_text(smollm2: LanguageModel) -> None:
+    """The same model as writer and as paraphraser: words stay, most of the mark does not."""
+    tokenizer, key = smollm2.tokenizer, SecretKey(bytes(range(32)))
+    spec = WatermarkSpec(
+        gamma=0.25,
+        delta=4.0,
+        context_width=2,
+        vocab_size=smollm2.vocab_size,
+        tokenizer_digest=DIGEST,
+    )
+    mark = WatermarkConfig(spec, key, tokenizer, temperature=1.0)
+    marked = smollm2.complete(PROMPTS[:3], n_tokens=60, seed=5, watermarking_config=mark)
+    answers = []
+
+    def rewrite(words: str) -> str:
+        request = f"Rewrite this text in your own words:\n\n{words}"
+        chat = tokenizer.apply_chat_template(
+            [{"role": "user", "content": request}], tokenize=False, add_generation_prompt=True
+        )
+        answers.append(smollm2.complete([chat], n_tokens=60, temperature=0.0)[0].text)
+        return answers[-1]
+
+    texts = [text.token_ids for text in marked]
+    found = paraphrase(texts, rewrite, tokenizer)
+    assert [tokenizer.decode(ids.tolist()) for ids in found.ids] == answers
+    assert all(len(answer.split()) > 10 for answer in answers)
+    assert 0.0 < found.survival.mean() < 0.6  # some phrases are kept, most are not
+    detector = Detector(spec, key, alpha=0.01)
+    before, after = detector.detect_many(texts), detector.detect_many(found.ids)
+    assert all(one.p < 1e-6 for one in before)
+    assert all(late.p > early.p for early, late in zip(before, after, strict=True))
+    assert sum(one.green for one in after) / sum(one.scored for one in after) < 0.6  # it was > .8
 
 
 def test_from_a_plan_to_marked_text(run: Run, tmp_path: Path) -> None:
@@ -55,13 +84,13 @@ def test_from_a_plan_to_marked_text(run: Run, tmp_path: Path) -> None:
     prompts.write_text("\n".join(PROMPTS))
     options = (
         "generate", "--spec", str(spec), "--key", str(key), "--prompts", str(prompts),
-        "--n-tokens", "60", "--temperature", "1", "--seed", "5", "--batch", "4", "--record-kl",
-        "-o", str(out),
+        "--raw", "--n-tokens", "60", "--temperature", "1", "--seed", "5", "--batch", "4",
+        "--record-kl", "-o", str(out),
     )  # fmt: skip
     assert run(*options)[:2] == (0, "")
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [record["prompt"] for record in records] == PROMPTS
-    scheme = scheme_of(mark, load_key_for(mark, key))
+    scheme = Watermark(mark, Watermark.load(mark, key).key).scheme
     greens, kl = [], []
     for record in records:
         scores = score(scheme, [record["token_ids"]], prompts=[record["prompt_ids"]])

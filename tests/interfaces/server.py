@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,8 +95,61 @@ def make_ready(place: Path) -> Ready:
     spec.save(folder / "demo.json")
     write_key(folder / "demo.key")
     marked = marked_ids(spec, key, 120, np.random.default_rng(0))
-    (folder / "marked.txt").write_text(text_of(marked) + "\n")
+    (folder / "examples").mkdir()
+    (folder / "examples" / "marked.txt").write_text(text_of(marked) + "\n")
     return Ready(folder, tokenizer, load_library(folder, [tokenizer]), marked)
+
+
+def copied(ready: Ready, place: Path) -> Path:
+    """Return a copy of what is served, to change."""
+    return Path(shutil.copytree(ready.folder, place / "shelf"))
+
+
+class Running(NamedTuple):
+    """``powermark serve`` in a process of its own."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    def get(self, path: str, *, host: str = "127.0.0.1", patience: float = 10) -> tuple[int, bytes]:
+        """Ask over a new connection."""
+        http_ = http.client.HTTPConnection(host, self.port, timeout=patience)
+        http_.request("GET", path)
+        answer = http_.getresponse()
+        found = answer.read()
+        http_.close()
+        return answer.status, found
+
+
+@contextmanager
+def running_on(ready: Ready, *options: str, descriptors: int | None = None) -> Iterator[Running]:
+    """Serve a folder, with so many file descriptors at most, and wait until it answers."""
+
+    def limit() -> None:
+        if descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+    code = "import sys; from powermark.interfaces.cli import main; main(sys.argv[1:])"
+    words = str(ready.folder.parent / "words")
+    command = ["serve", str(ready.folder), "--port", "0", "--tokenizer", words, *options]
+    log = Path(tempfile.mkdtemp(dir=ready.folder.parent), "log")
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *command], stderr=stream, preexec_fn=limit,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+    try:
+        while not (said := log.read_text().partition("\n")[0]):
+            assert process.poll() is None
+            time.sleep(0.05)
+        server = Running(process, int(said.split()[1].rstrip("/").rpartition(":")[2]), log)
+        host = options[options.index("--host") + 1] if "--host" in options else "127.0.0.1"
+        server.get("/healthz", host=host, patience=60)  # connections wait until it is ready
+        yield server
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager
@@ -110,9 +171,9 @@ def asking(
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
+def served(app: FastAPI, limits: Limits | None = None) -> Iterator[str]:
     """Run an application on a real socket, and yield its address."""
-    server, listener = server_of(app), listen("127.0.0.1", 0)
+    server, listener = server_of(app, limits), listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

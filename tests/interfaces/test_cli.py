@@ -3,32 +3,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from powermark import __version__, plan
-from powermark.calibration.profile_file import save_profile
-from powermark.evaluation.figures import canvas, steering
+from powermark import BetaMixture, TopicMixture, __version__, plan
 from powermark.interfaces.cli import main
-from tests.calibration.test_profile import sample
+from powermark.paper import figures_formulas
+from powermark.plotting import canvas
+from powermark.signals.profile_file import save_profile
+from tests.conftest import Run
+from tests.signals.profiles import sample
 
-Run = Callable[..., tuple[int, str, str]]
 BASE = ("--n-tokens", "50", "--alpha", "0.05")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(list(arguments))
-        out, err = capsys.readouterr()
-        code = stop.value.code
-        assert isinstance(code, int)
-        return code, out, err
-
-    return call
 
 
 @pytest.fixture
@@ -88,6 +75,11 @@ def test_plan_options_reach_the_solver(run: Run) -> None:
         "plan", *BASE, "--power", ".9", "--signal", "dirichlet", "--vocab-size", "32000", "--json"
     )
     assert json.loads(out)["signal"] == "dirichlet(V=32000,a=1)"
+    topics = "--signal", "topics", "--topics", ".4=1:5/.6=.3:1,.7:90"
+    _, out, _ = run("plan", *BASE, "--power", ".9", *topics, "--json")
+    signal = TopicMixture((BetaMixture((1,), (5,)), BetaMixture((0.3, 0.7), (1, 90))), (0.4, 0.6))
+    planned = plan(n_tokens=50, alpha=0.05, power=0.9, signal=signal)
+    assert json.loads(out) == json.loads(json.dumps(planned.to_dict()))
 
 
 def test_authors_rows_in_json(run: Run) -> None:
@@ -166,7 +158,7 @@ def test_curve_draws_the_tradeoff(run: Run, tmp_path: Path, name: str) -> None:
 
 def test_the_picture_shows_every_point() -> None:
     from powermark import frontier
-    from powermark.evaluation.figures.tradeoff import draw_tradeoff
+    from powermark.plotting.tradeoff import draw_tradeoff
 
     curve = frontier(n_tokens=50, alpha=0.05, powers=(0.3, 0.9))
     figure = draw_tradeoff(curve, plan(n_tokens=50, alpha=0.05, power=0.95))
@@ -192,7 +184,7 @@ def test_reproduce(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [Path(line).name for line in out.splitlines()] == [
         "fig-roots-a.csv", "fig-roots-b.csv", "fig-roots.svg",
     ]  # fmt: skip
-    monkeypatch.setattr(steering, "COUNTS", (10, 50))
+    monkeypatch.setattr(figures_formulas, "COUNTS", (10, 50))
     profile = tmp_path / "p.npz"
     save_profile(sample()[1], profile)
     for more in ((), ("--profile", str(profile))):
@@ -214,11 +206,19 @@ def test_reproduce(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (("plan", "--n-tokens", "50", "--alpha", "0", "--power", ".9"), "alpha must be in"),
         (("plan", "--n-tokens", "3", "--alpha", "1e-9", "--power", ".9"), "smallest gamma, 0.01"),
         (("plan", *BASE, "--kl", "7"), "kl must be below -log(gamma) = 4.605"),
-        (("plan", *BASE), "missing: power, kl"),
+        (("plan", *BASE), "one of --n-tokens, --alpha, --power, --kl; missing: --power, --kl."),
         (("plan", "--method", "magic", *BASE), "method must be one of"),
         (("plan", *BASE, "--power", ".9", "--signal", "mixture", "--mixture", "1,2"),
          "--mixture must be WEIGHT"),
         (("plan", *BASE, "--power", ".9", "--signal", "mixture"), "--mixture must be WEIGHT"),
+        (("plan", *BASE, "--power", ".9", "--signal", "topics"), "--topics must be CONCENTRATION="),
+        (("plan", *BASE, "--power", ".9", "--from", "ids"), "--from needs --profile"),
+        (("plan", *BASE, "--power", ".9", "--from", "air"), "--from must be text or ids"),
+        (("plan", *BASE, "--power", ".9", "--signal", "topics", "--topics", ".4=1:5/x=1:9"),
+         "--topics must be CONCENTRATION="),
+        (("plan", *BASE, "--power", ".9", "--topics", "1=1:5"), "--topics needs --signal topics"),
+        (("plan", *BASE, "--power", ".9", "--signal", "dirichlet", "--vocab-size", "16777216",
+          "--concentration", "1e302"), "concentrations must be in [1e-100, inf); got inf."),
         (("plan", *BASE, "--power", ".9", "--signal", "dirichlet"), "needs --vocab-size"),
         (("plan", *BASE, "--power", ".9", "--signal", "loud"), "--signal must be plug-in"),
         (("plan", *BASE, "--power", ".9", "--vocab-size", "50"), "need --signal dirichlet"),
@@ -265,7 +265,8 @@ def test_a_value_out_of_range_comes_with_what_it_means(run: Run) -> None:
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[]", "is not a plan"),
+        ("[]", "must be a plan; got a list"),
+        (" " * (2**24 + 1), "has more than 16777216 bytes"),
         ('{"gamma": 0.5}', "must be a number; got None"),
         ('{"gamma": "green", "delta": 2, "n_tokens": 50, "alpha": 0.05}', "must be a number"),
         ('{"gamma": [0.5], "delta": 2, "n_tokens": 50, "alpha": 0.05}', "must be a number"),
@@ -332,8 +333,30 @@ def test_options_that_would_be_ignored_are_refused(run: Run) -> None:
         assert "nothing left for --power" in err
 
 
-def test_the_default_context_width_is_the_library_s() -> None:
-    from powermark.calibration import edits
+def test_defaults_are_the_library_s() -> None:
     from powermark.interfaces.cli import options
+    from powermark.planning import request
+    from powermark.signals import edits
 
     assert options.CONTEXT_WIDTH == edits.CONTEXT_WIDTH
+    assert options.PRECISION == request.PRECISION
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("plan", *BASE, "--power", "2"), "powermark: --power must be in (0, 1); got 2."),
+        (("plan", *BASE, "--power", ".9", "--gamma", ".5", "--delta", "2"),
+         "powermark: fix --gamma or --delta, not both: together they leave nothing to plan."),
+        (("plan", *BASE, "--power", ".9", "--attacked-power", ".5"),
+         "  hint: give --edit-rate, --survival or --removal too."),
+        (("plan", *BASE, "--power", ".9", "--method", "paper", "--delta", "2"),
+         "powermark: --method paper takes neither edits nor a fixed delta."),
+        (("plan", "--n-tokens", "5", "--alpha", ".05", "--power", ".9", "--steer",
+          "--checkpoint", "9"), "powermark: --checkpoint must be below n_tokens, 5."),
+        (("plan", *BASE, "--power", ".9", "--kl-cap", "1"),
+         "powermark: --checkpoint, --delta-cap and --kl-cap need --steer."),
+    ],
+)  # fmt: skip
+def test_errors_name_options(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    assert message in run(*arguments)[2].splitlines()

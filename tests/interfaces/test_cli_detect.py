@@ -3,44 +3,21 @@
 import dataclasses
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from powermark.interfaces.cli.texts import stream_pieces
 from powermark.models import load_tokenizer
-from powermark.watermark.keys import PREFIX, SecretKey, load_key, new_key
+from powermark.watermark.keys import SecretKey, load_key, new_key
 from powermark.watermark.spec import WatermarkSpec
+from tests.conftest import Run
 from tests.detection.marked import marked_ids
-from tests.interfaces.test_cli import Run, run
-
-__all__ = ["run"]  # a fixture, used below by name
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tokenizer of 600 words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    folder = tmp_path_factory.mktemp("words")
-    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(600)}, unk_token="w0"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    words.save(str(folder / "tokenizer.json"))
-    return folder
-
-
-@pytest.fixture
-def given(model: Path, tmp_path: Path, run: Run) -> tuple[str, ...]:
-    key = tmp_path / "k.key"  # always the same, so that no verdict is left to chance
-    key.write_text(PREFIX + bytes(range(32)).hex())
-    key.chmod(0o600)
-    spec = str(tmp_path / "s.json")
-    run(
-        "plan", "--n-tokens", "80", "--alpha", ".01", "--power", ".95", "--edit-rate", ".05",
-        "--model", str(model), "-o", spec,
-    )  # fmt: skip
-    return ("--spec", spec, "--key", str(tmp_path / "k.key"), "--model", str(model))
+from tests.interfaces.stdin import stdin
 
 
 @pytest.fixture
@@ -74,7 +51,7 @@ def test_one_text(run: Run, given: tuple[str, ...], marked: list[int], tmp_path:
     for detector in ("winmax", "winmax-c", "evalue"):
         assert "watermarked" in run("detect", *given, str(path), "--detector", detector)[1]
     _, out, _ = run("detect", *given, str(path), "--prompt", "w1 w2 w3", "--json")
-    assert json.loads(out)["scored"] == found["scored"] + 2
+    assert json.loads(out)["scored"] == found["scored"] + 3  # a first token and two contexts
 
 
 def test_many_texts(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:
@@ -131,17 +108,23 @@ def test_key_rings(run: Run, given: tuple[str, ...], marked: list[int], tmp_path
     assert (found["key"], found["keys_tried"]) == ("old", 1)
 
 
-def stdin(monkeypatch: pytest.MonkeyPatch, content: bytes, chunk: int = 40) -> None:
-    """Let stdin give its bytes in small pieces."""
-
-    class Pieces(io.BytesIO):
-        def read1(self, _: int | None = -1) -> bytes:
-            return self.read(chunk)
-
-    class Stdin:
-        buffer = Pieces(content)
-
-    monkeypatch.setattr("sys.stdin", Stdin)
+def test_several_looks(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(text_of(marked))
+    look = ("detect", *given, str(path), "--json")
+    one, more = (
+        json.loads(run(*look, *options)[1])
+        for options in ((), ("--detector", "evalue", "--detector", "count", "--looks", "5"))
+    )
+    assert (one["looks"], more["looks"], more["detector"]) == (1, 10, "count")
+    assert more["p"] == pytest.approx(10 * one["p"])
+    assert one["warnings"] == []
+    assert "this is not the planned test: p is corrected for 2 detectors" in more["warnings"][0]
+    shown = run(*look[:-1], "--detector", "winmax")[1]
+    assert "note: this is not the planned test: the detector is winmax" in shown
+    refused = run(*look, "--spec", given[1])[2]
+    assert "detect looks for one mark; got 2 specs" in refused
+    assert "--looks 2" in refused
 
 
 def test_streams(
@@ -152,7 +135,8 @@ def test_streams(
     tmp_path: Path,
 ) -> None:
     stdin(monkeypatch, text_of(marked).encode())
-    code, out, _ = run("detect", *given, "--stream", "--exit-code")
+    code, out, err = run("detect", *given, "--stream", "--exit-code")
+    assert "note: this is not the planned test: the detector is evalue" in err
     assert code == 0
     assert out.startswith("watermarked after ")
     assert int(out.split()[2]) < 120  # it did not wait for the end
@@ -169,9 +153,11 @@ def test_streams(
     stdin(monkeypatch, b"w1 \xff")
     assert "stdin is not UTF-8" in run("detect", *given, "--stream")[2]
     assert "takes no files" in run("detect", *given, "--stream", "x.txt")[2]
+    assert "detector, looks or report" in run("detect", *given, "--stream", "--looks", "2")[2]
     ring = tmp_path / "ring"
     ring.mkdir()
-    new_key(ring / "a.key")
+    for name in ("a", "b"):
+        new_key(ring / f"{name}.key")
     stdin(monkeypatch, b"w1")
     refused = run(
         "detect", "--spec", given[1], "--keys", str(ring), "--model", given[-1], "--stream"
@@ -214,6 +200,28 @@ def test_unreadable_texts_are_named_and_the_rest_goes_on(
     assert message in err
     assert "cannot read '/nowhere.txt'" in err
     assert out.startswith("no watermark found")
+
+
+def test_terminal_escapes_are_shown_and_not_obeyed(
+    run: Run, given: tuple[str, ...], tmp_path: Path
+) -> None:
+    escapes = "\x1b[2J\x1b]0;title\x07 \x9b1A \u202e\r"
+    path = tmp_path / f"{escapes}.txt"
+    path.write_text(f"w1 {escapes} w2")
+    rows = tmp_path / f"{escapes}.jsonl"
+    rows.write_text('{"text": 5}\n')
+    code, out, err = run("detect", *given, "--tokens", str(path))
+    assert (code, err) == (0, "")
+    assert "\\x1b[2J" in out
+    for line in (out, *run("detect", *given, str(path), str(rows))[1:]):
+        assert not {"\x1b", "\x07", "\x9b", "\u202e", "\r"} & set(line)
+        assert "\\x1b]0;title\\x07" in line
+    name = f"no {escapes}"
+    table = tmp_path / "t.csv"
+    table.write_text(f"{name}\nw1\n")
+    code, _, err = run("scan", *given, str(table), "-o", str(tmp_path / "out"))
+    assert (code, "\x1b" in err) == (2, False)
+    assert "no \\x1b[2J" in err
 
 
 @pytest.mark.parametrize(
@@ -315,12 +323,34 @@ def test_audits(run: Run, given: tuple[str, ...], tmp_path: Path) -> None:
     assert found["rejected"][0].startswith(str(path))
     none = run(*options, "--alphas", "1e-9")[1]
     assert "called marked" not in none
-    assert "must be numbers between commas" in run(*options, "--lengths", "a")[2]
+    assert "must be comma-separated numbers" in run(*options, "--lengths", "a")[2]
     assert "lengths must be in" in run(*options, "--lengths", "9" * 30)[2]
     assert "--seed must be 0 or more" in run(*options, "--seed", "-1")[2]
     assert "--fresh-keys must be 0 or more" in run(*options, "--fresh-keys", "-1")[2]
+    assert "detectors must be among" in run(*options, "--detectors", "sum")[2]
     path.write_text("{")
     assert "is not a JSON object" in run(*options)[2]
+
+
+def test_audits_templates(run: Run, given: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "human.jsonl"
+    path.write_text(json.dumps({"text": text_of(plain_ids(60, 0))}) + "\n")
+    (tmp_path / "one.txt").write_text(text_of(plain_ids(60, 1)))
+    common = ("audit", *given, "--lengths", "1", "--alphas", ".5", "--fresh-keys", "1")
+    templates = (*common, "--templates", "--texts", "2")
+    code, out, _ = run(
+        *templates, str(path), str(tmp_path / "one.txt"), "--detectors", "count,winmax"
+    )
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[2:] if " winmax " in line] == [
+        "all", str(path), str(tmp_path), "json", "logs", "tables", "licences", "code", "base64"
+    ]  # fmt: skip
+    rows = json.loads(run(*templates, "--json")[1])["rows"]
+    assert {(row["kind"], row["detector"]) for row in rows} == {
+        (kind, "count") for kind in ("all", "json", "logs", "tables", "licences", "code", "base64")
+    }
+    assert "--texts must be 1 or more" in run(*templates, "--texts", "0")[2]
+    assert "needs files of unmarked text, or --templates" in run(*common)[2]
 
 
 def test_a_spec_tied_to_another_tokenizer(run: Run, given: tuple[str, ...], tmp_path: Path) -> None:
@@ -336,3 +366,24 @@ def test_a_spec_tied_to_another_tokenizer(run: Run, given: tuple[str, ...], tmp_
     assert "for the tokenizer" in err
     assert len(load_tokenizer(str(other))) == 600
     assert isinstance(load_key(Path(given[3])), SecretKey)
+
+
+def test_rows_of_tables_are_texts(
+    run: Run, given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("text,other\nw1 w2 w3,\nw4 w5,\n")
+    code, out, err = run("detect", *given, str(table))
+    assert (code, err) == (0, "")
+    assert out.count("inconclusive") == 2
+    parquet.write_table(pa.table({"text": ["w1 w2", None]}), tmp_path / "t.parquet")
+    code, out, err = run("detect", *given, str(tmp_path / "t.parquet"))
+    assert code == 2
+    assert (out.count("inconclusive"), "cannot read" in err) == (1, True)
+    asked = ("detect", *given, str(table))
+    assert "--prompt-field is for JSONL" in run(*asked, "--prompt-field", "p")[2]
+    assert "no column 'body'; there is text, other" in run(*asked, "--field", "body")[2]
+    code, _, err = run("detect", *given, str(tmp_path / "missing.csv"))
+    assert (code, "missing.csv" in err) == (2, True)
+    monkeypatch.setitem(sys.modules, "powermark.corpus.readers", None)
+    assert "pip install 'powermark[corpus]'" in run("detect", *given, str(table))[2]

@@ -6,9 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from powermark.watermark.keys import PREFIX
-from tests.interfaces.test_cli import Run, run
-
-__all__ = ["run"]  # a fixture, used below by name
+from tests.conftest import Run
 
 
 def test_keys_are_made_and_named_but_never_shown(run: Run, tmp_path: Path) -> None:
@@ -105,7 +103,9 @@ def test_specs_are_shown(run: Run, tmp_path: Path) -> None:
 def test_a_plan_needs_a_file_for_its_spec(run: Run, tmp_path: Path) -> None:
     base = ("plan", "--n-tokens", "50", "--alpha", ".05", "--power", ".9")
     assert "say -o FILE too" in run(*base, "--model", "smollm2-135m")[2]
-    assert "needs to know the vocabulary" in run(*base, "-o", str(tmp_path / "s.json"))[2]
+    said = run(*base, "-o", str(tmp_path / "s.json"))[2]
+    assert "needs to know the vocabulary" in said
+    assert "give --profile; or name a --model, or give --vocab-size." in said
     nowhere = str(tmp_path / "none" / "s.json")
     assert "cannot write" in run(*base, "--vocab-size", "9", "-o", nowhere)[2]
 

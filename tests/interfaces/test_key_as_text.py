@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.test_cli import Run, run
-from tests.interfaces.test_cli_detect import given, model
-
-__all__ = ["given", "model", "run"]  # fixtures, used below by name
+from tests.conftest import Run
 
 
 def hidden(secret: str, shown: str) -> bool:

@@ -1,14 +1,13 @@
 """``powermark serve`` as a process: it answers, bears slow clients and ends in good order."""
 
 import contextlib
+import http.client
 import json
-import os
 import signal
 import socket
-import subprocess
 import sys
+import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ import pytest
 from fastapi import FastAPI
 
 from powermark.interfaces.server import run as running
-from tests.interfaces.server import make_ready, served
-from tests.interfaces.test_cli import Run, run
-
-__all__ = ["run"]  # a fixture, used below by name
+from powermark.interfaces.server.access import is_loopback
+from powermark.interfaces.server.limits import Limits
+from powermark.interfaces.server.telemetry import Log
+from tests.conftest import Run
+from tests.interfaces.server import Ready, make_ready, running_on, served, text_of
 
 
 def test_it_does_not_let_strangers_in(run: Run, tmp_path: Path) -> None:
@@ -28,6 +28,7 @@ def test_it_does_not_let_strangers_in(run: Run, tmp_path: Path) -> None:
     assert code == 2
     assert "others could reach 0.0.0.0" in err
     assert "must be above 0" in run("serve", "--rate", "0")[2]
+    assert "--connections must be at least 10; got 9." in run("serve", "--connections", "9")[2]
     assert "cannot read the tokens" in run("serve", "--tokens", str(tmp_path / "none"))[2]
     for host, own in (
         ("127.0.0.1", True),
@@ -35,7 +36,7 @@ def test_it_does_not_let_strangers_in(run: Run, tmp_path: Path) -> None:
         ("localhost", True),
         ("a.example", False),
     ):
-        assert running.is_loopback(host) is own
+        assert is_loopback(host) is own
 
 
 def test_it_says_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +52,7 @@ def test_it_serves_what_a_demo_left(
     monkeypatch.chdir(tmp_path)
     served: list[Any] = []
     opened: list[str] = []
-    monkeypatch.setattr(running, "run", lambda app, listener: served.append((app, listener)))
+    monkeypatch.setattr(running, "run", lambda app, listener, *_: served.append((app, listener)))
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr("powermark.models.load_model", lambda name: f"model {name}")
     options = ("--port", "0", "--open", "--tokenizer", str(tmp_path / "words"))
@@ -77,11 +78,11 @@ def test_running_requests_get_time_to_end(monkeypatch: pytest.MonkeyPatch) -> No
     seen: list[Any] = []
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: seen.append((self, sockets)))
     with running.listen("127.0.0.1", 0) as listener:
-        running.run(FastAPI(), listener)
+        running.run(FastAPI(), listener, Limits(), Log())
         [(server, sockets)] = seen
         assert sockets == [listener]
     assert server.config.timeout_graceful_shutdown == 30
-    assert server.config.timeout_keep_alive > running.PatientProtocol.patience
+    assert server.config.timeout_keep_alive > Limits().client_seconds
     assert server.config.access_log is False
 
 
@@ -89,12 +90,11 @@ HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def port() -> Iterator[int]:
     """A server that waits half a second for headers, and longer between requests."""
-    monkeypatch.setattr(running.PatientProtocol, "patience", 0.5)
     app = FastAPI(openapi_url=None)
     app.add_api_route("/", lambda: "here")
-    with served(app) as url:
+    with served(app, Limits(client_seconds=0.5)) as url:
         yield int(url.rstrip("/").rpartition(":")[2])
 
 
@@ -142,47 +142,59 @@ def test_between_requests_there_is_more_time(port: int) -> None:
         assert is_cut_off(client)
 
 
-@pytest.fixture
-def process(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    ready = make_ready(tmp_path)
-    words = str(tmp_path / "words")
-    command = ["serve", str(ready.folder), "--port", "0", "--tokenizer", words]
-    code = "import sys; from powermark.interfaces.cli import main; main(sys.argv[1:])"
-    server = subprocess.Popen(
-        [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    assert server.stderr is not None
-    url = server.stderr.readline().split()[1]
-    yield server, url
-    server.kill()
-    server.wait()
-    server.stderr.close()
-
-
-def test_it_ends_in_good_order(process: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
+def test_it_ends_in_good_order(tmp_path: Path) -> None:
     """A request that has begun when the server is told to stop is answered."""
-    server, url = process
-    port = int(url.rstrip("/").rpartition(":")[2])
-    text = (tmp_path / "shelf" / "marked.txt").read_text().strip()
-    body = json.dumps({"spec": "demo", "text": text}).encode()
-    for _ in range(100):
-        try:
-            urllib.request.urlopen(f"{url}healthz", timeout=30).read()
-            break
-        except OSError:
-            time.sleep(0.2)
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-        head = f"POST /v1/detect HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+    ready = make_ready(tmp_path)
+    body = json.dumps({"spec": "demo", "text": text_of(ready.marked)}).encode()
+    with running_on(ready) as server, connection(server.port) as client:
+        head = f"POST /v1/detect HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body[:50])
         time.sleep(0.3)
-        server.send_signal(signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         client.sendall(body[50:])
         answer = b""
         while chunk := client.recv(65_536):
             answer += chunk
+        assert server.process.wait(60) in (0, -signal.SIGTERM)
     assert b"200 OK" in answer
     assert b'"watermarked"' in answer
-    assert server.wait(60) == -signal.SIGTERM or server.returncode == 0
+    assert b"connection: close" in answer.lower()
+
+
+def test_clients_that_keep_connections_lose_no_request_at_the_end(ready: Ready) -> None:
+    """Each is told by its last answer that the connection ends, and sends nothing after it."""
+    lost, told = [], []
+
+    def client(port: int) -> None:
+        http_ = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        while True:
+            try:
+                http_.request("GET", "/readyz")
+                answer = http_.getresponse()
+                answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                lost.append(error)
+                return
+            if answer.headers.get("connection") == "close":
+                told.append(answer.status)
+                return
+
+    with running_on(ready) as server:
+        clients = [threading.Thread(target=client, args=(server.port,)) for _ in range(16)]
+        for thread in clients:
+            thread.start()
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        for thread in clients:
+            thread.join(30)
+        assert server.process.wait(30) in (0, -signal.SIGTERM)
+    assert lost == []
+    assert told == [200] * 16
+
+
+def test_it_answers_to_the_address_that_it_listens_on(ready: Ready) -> None:
+    with running_on(ready, "--host", "127.0.0.2") as server:
+        status, _ = server.get("/healthz", host="127.0.0.2")
+        assert status == 200

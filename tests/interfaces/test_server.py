@@ -11,7 +11,7 @@ import pytest
 from powermark.errors import PowermarkError
 from powermark.interfaces.server.library import Library
 from powermark.interfaces.server.limits import Limits
-from tests.calibration.test_profile import sample
+from tests.conftest import Run
 from tests.interfaces.server import (
     SECRET,
     WORDS,
@@ -20,10 +20,8 @@ from tests.interfaces.server import (
     asking,
     text_of,
 )
-from tests.interfaces.test_cli import Run, run
-from tests.interfaces.test_cli_detect import stdin
-
-__all__ = ["run"]  # a fixture, used below by name
+from tests.interfaces.stdin import stdin
+from tests.signals.profiles import sample
 
 
 def options_of(body: dict[str, Any]) -> list[str]:
@@ -37,7 +35,15 @@ def test_plans_are_those_of_the_command_line(local: Asked, run: Run) -> None:
         {"n_tokens": 80, "alpha": 0.01, "power": 0.9, "edit_rate": 0.05, "context_width": 1},
         {"n_tokens": 50, "alpha": 0.05, "kl": 0.05, "signal": "dirichlet", "vocab_size": 500},
         {"alpha": 0.05, "power": 0.9, "kl": 0.1, "signal": "mixture", "mixture": ".3:2,.7:90"},
+        {
+            "n_tokens": 50,
+            "alpha": 0.05,
+            "power": 0.9,
+            "signal": "topics",
+            "topics": ".4=1:5/2=1:90",
+        },
         {"n_tokens": 40, "alpha": 0.05, "power": 0.9, "gamma": 0.5, "precision": 0.1},
+        {"n_tokens": 40, "alpha": 0.05, "power": 0.9, "edit_rate": 0.05, "detector": "evalue"},
     ):
         told = json.loads(run("plan", *options_of(body), "--json")[1])
         assert local.post("/v1/plan", body) == (200, told)
@@ -46,12 +52,15 @@ def test_plans_are_those_of_the_command_line(local: Asked, run: Run) -> None:
     told = json.loads(run("plan", *options_of(body | {"checkpoint": 15}), "--steer", "--json")[1])
     assert local.post("/v1/plan", body | {"steer": True}) == (200, told)
     status, said = local.post("/v1/plan", body)
-    message = "checkpoint, delta_cap and kl_cap are for steer."
+    message = "checkpoint, delta_cap and kl_cap need steer."
     assert (status, said["error"]["message"]) == (422, message)
     status, said = local.post("/v1/plan", {"n_tokens": 3, "alpha": 1e-9, "power": 0.9})
     assert (status, said["error"]["code"]) == (422, "infeasible")
     status, said = local.post("/v1/plan", body | {"steer": True, "n_tokens": 5000})
     assert (status, said["error"]["code"]) == (422, "invalid")
+    status, said = local.post("/v1/plan", body | {"steer": True, "detector": "evalue"})
+    message = "detector evalue takes no steer."
+    assert (status, said["error"]["message"]) == (422, message)
 
 
 def test_powers_and_curves_are_those_of_the_command_line(local: Asked, run: Run) -> None:
@@ -68,6 +77,9 @@ def test_powers_and_curves_are_those_of_the_command_line(local: Asked, run: Run)
     status, said = local.post("/v1/curve", {"over": "gamma", "n_tokens": 50, "alpha": 0.05})
     assert status == 422
     assert "over gamma needs power or kl" in said["error"]["message"]
+    known = {"n_tokens": 50, "gamma": 0.5, "delta": 2, "alpha": 0.05}
+    _, said = local.post("/v1/curve", {"over": "n_tokens", **known})
+    assert said["error"]["message"].endswith("leave n_tokens out, or use from and to.")
 
 
 def test_specs_are_those_of_the_command_line(
@@ -85,13 +97,15 @@ def test_specs_are_those_of_the_command_line(
     status, found = local.post("/v1/spec", body | flat)
     assert (status, found["design"]["signal"][:9]) == (200, "dirichlet")
     status, said = local.post("/v1/spec", body)
-    assert (status, said["error"]["hint"]) == (422, "give like or vocab_size.")
+    assert (status, said["error"]["hint"]) == (422, "give like, vocab_size or profile.")
     about = {"model": "other", "vocab_size": 200, "digest": "d"}
     library = replace(ready.library, profiles={"p": replace(sample()[1], about=about)})
     with asking(library) as asked:
         status, said = asked.post("/v1/spec", body | {"profile": "p", "like": "demo"})
         assert status == 422
         assert "of 'other', whose tokenizer is not the spec's" in said["error"]["message"]
+        status, found = asked.post("/v1/spec", body | {"profile": "p"})
+        assert (status, found["vocab_size"], found["tokenizer_digest"]) == (200, 200, None)
     _, shown, _ = run("spec", "show", str(ready.folder / "demo.json"), "--json")
     found = local.http.get("/v1/specs").json()
     assert found["specs"][0]["spec"] == json.loads(shown)
@@ -120,6 +134,10 @@ def test_detections_are_those_of_the_command_line(
         ({"alpha": 0.2, "detector": "evalue"}, ("--alpha", ".2", "--detector", "evalue")),
         ({"prompt": "w1 w2 w3", "normalise": True}, ("--prompt", "w1 w2 w3", "--normalise")),
         ({"tokens": True}, ("--tokens",)),
+        (
+            {"detector": ["count", "winmax"], "looks": 3},
+            ("--detector", "count", "--detector", "winmax", "--looks", "3"),
+        ),
     ):
         stdin(monkeypatch, text.encode())
         code, out, err = run("detect", *mark_of(ready), *options, "--json")
@@ -127,7 +145,13 @@ def test_detections_are_those_of_the_command_line(
         found = local.post("/v1/detect", {"spec": "demo", "text": text, **body})
         assert found == (200, json.loads(out))
     page = tmp_path / "r.html"
-    run("detect", *mark_of(ready), str(ready.folder / "marked.txt"), "--html", str(page))
+    run(
+        "detect",
+        *mark_of(ready),
+        str(ready.folder / "examples" / "marked.txt"),
+        "--html",
+        str(page),
+    )
     report = local.http.post("/v1/report", json={"spec": "demo", "text": text})
     assert report.text == page.read_text()
     assert "attachment" in report.headers["content-disposition"]

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from powermark import plan_for_windows
+from powermark import plan
 from powermark.errors import FileProblem
 from powermark.interfaces.server.access import Client, Tokens
 from powermark.watermark.keys import load_key, new_key
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
+from tests.conftest import Run
 from tests.interfaces.server import Asked, Ready, asking, lines_of, text_of
-from tests.interfaces.test_cli import Run, run
-
-__all__ = ["run"]  # a fixture, used below by name
 
 
 def test_scopes(ready: Ready, tokens: tuple[Tokens, dict[str, str]]) -> None:
@@ -42,12 +41,15 @@ def test_scopes(ready: Ready, tokens: tuple[Tokens, dict[str, str]]) -> None:
         exact = asked.post("/v1/detect", body, **all_)[1]
         assert exact["p"] <= found["p"] <= 10 * exact["p"]
         assert f"{found['p']:.0e}".startswith("1e-")
-        for more in ({"tokens": True}, {"alpha": 0.5}, {"detector": "evalue"}):
+        for more in ({"tokens": True}, {"alpha": 0.5}, {"detector": "evalue"}, {"looks": 2}):
             assert asked.post("/v1/detect", body | more, **few)[0] == 403
         ids = {"token_ids": ready.marked}
         status, said = asked.post("/v1/detect", {"spec": "demo", **ids}, **few)
         assert (status, said["error"]["code"]) == (403, "scope")
-        assert "token ids, another detector or alpha need" in said["error"]["message"]
+        assert (
+            "token ids, another detector or alpha and several looks need"
+            in said["error"]["message"]
+        )
         many = {"spec": "demo", "texts": [{"text": "w1"}, ids]}
         assert asked.post("/v1/detect/batch", many, **few)[0] == 403
         assert asked.post("/v1/detect/batch", many, **all_)[0] == 200
@@ -113,18 +115,40 @@ def test_tokens_are_kept_in_files(run: Run, tmp_path: Path) -> None:
         Tokens.load(tmp_path / "none")
 
 
+def test_tokens_are_added_to_token_files_alone(run: Run, tmp_path: Path) -> None:
+    """A line of a token at the end of a spec would make it unreadable."""
+    for name, content in (
+        ("spec.json", b'{"gamma": 0.5}\n'),
+        ("text", b"one two\n"),
+        ("b", b"\xff"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        code, out, err = run("token", str(path), "bob")
+        assert (code, out) == (2, "")
+        assert f"{name}' is not a file of tokens." in err
+        assert path.read_bytes() == content
+    path = tmp_path / "tokens"
+    path.write_bytes(b"")
+    assert run("token", str(path), "alice")[0] == 0
+    path.write_text(path.read_text().rstrip("\n"))  # as an editor may leave it
+    assert run("token", str(path), "bob")[0] == 0
+    assert len(Tokens.load(path)._entries) == 2
+
+
 def test_the_plan_s_own_detector_needs_no_scope(
     ready: Ready, tokens: tuple[Tokens, dict[str, str]]
 ) -> None:
     known, secret = tokens
     few = {"Authorization": f"Bearer {secret['detect']}"}
     mark = ready.library.mark("demo")
-    design = plan_for_windows(n_tokens=30, alpha=0.05, power=0.9, removal=0.2)
+    design = plan(n_tokens=30, alpha=0.05, power=0.9, removal=0.2, detector="winmax-c")
     spec = replace(
         WatermarkSpec.from_plan(design, vocab_size=mark.spec.vocab_size),
         tokenizer_digest=mark.spec.tokenizer_digest,
     )
-    library = replace(ready.library, marks={"windows": replace(mark, name="windows", spec=spec)})
+    windows = replace(mark, name="windows", mark=Watermark(spec, mark.watermark.key))
+    library = replace(ready.library, marks={"windows": windows})
     body = {"spec": "windows", "text": text_of(ready.marked)}
     with asking(library, tokens=known) as asked:
         for more in ({}, {"detector": "winmax-c"}):

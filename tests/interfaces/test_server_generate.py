@@ -12,26 +12,24 @@ import pytest
 from powermark.interfaces.server.library import Library, LoadedMark, load_library
 from powermark.interfaces.server.limits import Limits
 from powermark.models import LanguageModel
+from powermark.models.chat import Thoughts
 from powermark.watermark.keys import PREFIX
+from tests.conftest import Run
 from tests.interfaces.server import Asked, asking
-from tests.interfaces.test_cli import Run, run
-from tests.models.test_language_model import folder, model
-
-__all__ = ["folder", "model", "run"]  # fixtures, used below by name
 
 
 @pytest.fixture
-def shelf(folder: Path, tmp_path: Path, run: Run) -> Path:
+def shelf(tiny_folder: Path, tmp_path: Path, run: Run) -> Path:
     (tmp_path / "s.key").write_text(PREFIX + bytes(range(32)).hex())
     (tmp_path / "s.key").chmod(0o600)
     spec = str(tmp_path / "s.json")
-    run("spec", "new", spec, "--gamma", ".5", "--delta", "4", "--model", str(folder))
+    run("spec", "new", spec, "--gamma", ".5", "--delta", "4", "--model", str(tiny_folder))
     return tmp_path
 
 
 @pytest.fixture
-def writing(model: LanguageModel, shelf: Path) -> Iterator[Asked]:
-    with asking(load_library(shelf, [model.tokenizer]), model=model) as asked:
+def writing(tiny_model: LanguageModel, shelf: Path) -> Iterator[Asked]:
+    with asking(load_library(shelf, [tiny_model.tokenizer]), model=tiny_model) as asked:
         yield asked
 
 
@@ -42,12 +40,12 @@ def events(asked: Asked, **body: Any) -> list[dict[str, Any]]:
 
 
 def test_records_are_those_of_the_command_line(
-    writing: Asked, run: Run, folder: Path, shelf: Path
+    writing: Asked, run: Run, tiny_folder: Path, shelf: Path
 ) -> None:
     *steps, last = events(writing, n_tokens=12, seed=2)
-    _, out, _ = run("generate", "--model", str(folder), "--spec", str(shelf / "s.json"), "--key",
-                    str(shelf / "s.key"), "--n-tokens", "12", "--seed", "2", "--batch", "1",
-                    "--json", "a b")  # fmt: skip
+    _, out, _ = run("generate", "--model", str(tiny_folder), "--spec", str(shelf / "s.json"),
+                    "--key", str(shelf / "s.key"), "--n-tokens", "12", "--seed", "2", "--batch",
+                    "1", "--json", "a b")  # fmt: skip
     told = json.loads(out)
     assert last == {"records": [told], "notes": []}
     rows = [step["rows"][0] for step in steps]
@@ -67,23 +65,51 @@ def test_two_texts_side_by_side(writing: Asked) -> None:
     assert writing.http.get("/v1/specs").json()["model"] is not None
 
 
-def test_a_text_that_ends_is_left_alone(writing: Asked, model: LanguageModel) -> None:
-    ends = model.end_ids
+def test_chats_and_thoughts(
+    shelf: Path, tiny_model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        tiny_model.tokenizer, "chat_template", "{{ messages[0]['content'] }}", raising=False
+    )
+    chat = [{"role": "user", "content": "a b"}]
+    with asking(load_library(shelf, [tiny_model.tokenizer]), model=tiny_model) as asked:
+        assert asked.http.get("/v1/specs").json()["chat"] is True
+        asks = {"n_tokens": 4, "seed": 2}
+        *_, by_prompt = events(asked, **asks)
+        *_, by_messages = events(asked, prompt=None, messages=chat, **asks)
+        assert by_prompt["records"] == by_messages["records"]
+        assert by_prompt["records"][0]["prompt"] == chat
+        *_, continued = events(asked, raw=True, **asks)
+        assert continued["records"][0]["prompt"] == "a b"
+        for body in ({}, {"prompt": "a", "messages": chat}):
+            answer = asked.http.post("/v1/generate", json={"spec": "s", **body})
+            assert "give either prompt or messages" in answer.text
+        monkeypatch.setattr(Thoughts, "answer_start", lambda _, ids, __=(): len(ids))
+        *steps, _ = events(asked, **asks)
+        assert {step["rows"][0]["state"] for step in steps} == {"thinking"}
+
+
+def test_a_text_that_ends_is_left_alone(writing: Asked, tiny_model: LanguageModel) -> None:
+    ends = tiny_model.end_ids
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LanguageModel, "end_ids", set(range(100)) | ends)
         *steps, _ = events(writing, n_tokens=4, seed=0)
     assert {step["rows"][0]["state"] for step in steps} == {"ended"}
 
 
-def test_a_text_that_takes_too_long_is_cut_and_says_so(model: LanguageModel, shelf: Path) -> None:
+def test_a_text_that_takes_too_long_is_cut_and_says_so(
+    tiny_model: LanguageModel, shelf: Path
+) -> None:
     hurried = Limits(seconds=1e-9)
-    with asking(load_library(shelf, [model.tokenizer]), model=model, limits=hurried) as asked:
+    with asking(
+        load_library(shelf, [tiny_model.tokenizer]), model=tiny_model, limits=hurried
+    ) as asked:
         *steps, last = events(asked, n_tokens=12, seed=2)
     assert len(steps) == 1
-    assert "the time was up" in last["notes"][-1]
+    assert "cut at the time limit" in last["notes"][-1]
 
 
-def test_refusals(writing: Asked, model: LanguageModel, shelf: Path) -> None:
+def test_refusals(writing: Asked, tiny_model: LanguageModel, shelf: Path) -> None:
     def status(**body: Any) -> int:
         given = {"spec": "s", "prompt": "a", **body}
         return writing.http.post("/v1/generate", json=given).status_code
@@ -96,7 +122,7 @@ def test_refusals(writing: Asked, model: LanguageModel, shelf: Path) -> None:
     assert status() == 503
     writing.service.writer._lock.release()
     (shelf / "s.key").unlink()
-    with asking(load_library(shelf, [model.tokenizer]), model=model) as keyless:
+    with asking(load_library(shelf, [tiny_model.tokenizer]), model=tiny_model) as keyless:
         answer = keyless.http.post("/v1/generate", json={"spec": "s", "prompt": "a"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "no-key")
     with asking(Library()) as plain:
@@ -137,18 +163,18 @@ def _one_step_then(end: Any) -> Any:
     return write
 
 
-def test_a_client_that_goes_away_stops_the_writing(model: LanguageModel, shelf: Path) -> None:
+def test_a_client_that_goes_away_stops_the_writing(tiny_model: LanguageModel, shelf: Path) -> None:
     import asyncio
 
-    from powermark.interfaces.server.schemas import GenerateAsked
+    from powermark.interfaces.server.schemas import GenerateRequest
     from powermark.interfaces.server.writer import Writer
 
-    mark: LoadedMark = load_library(shelf, [model.tokenizer]).mark("s")
-    writer = Writer(model, Limits())
+    mark: LoadedMark = load_library(shelf, [tiny_model.tokenizer]).mark("s")
+    writer = Writer(tiny_model, Limits())
     given = {"spec": "s", "prompt": "a", "n_tokens": 60}
 
     async def leave() -> None:
-        lines = writer.events(mark, GenerateAsked.model_validate(given))
+        lines = writer.events(mark, GenerateRequest.model_validate(given))
         await anext(lines)
         await lines.aclose()  # type: ignore[attr-defined]
         while writer._lock.locked():  # the thread notices at its next step
@@ -161,25 +187,39 @@ def test_a_client_that_goes_away_stops_the_writing(model: LanguageModel, shelf: 
 
 
 def test_a_server_that_ends_stops_the_writing(
-    model: LanguageModel, shelf: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LanguageModel, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The loop is closed after the first token, and nobody has told the thread."""
     import asyncio
 
-    from powermark.interfaces.server.schemas import GenerateAsked
-    from powermark.interfaces.server.writer import Writer
+    from powermark.generation.writing import write_texts
+    from powermark.interfaces.server import writer as module
+    from powermark.interfaces.server.schemas import GenerateRequest
 
     broken: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", broken.append)
-    mark: LoadedMark = load_library(shelf, [model.tokenizer]).mark("s")
-    writer = Writer(model, Limits())
-    given = GenerateAsked.model_validate({"spec": "s", "prompt": "a", "n_tokens": 60})
+    closed, stops = threading.Event(), list[bool]()
+
+    def held(*given: Any, stop: Any, **more: Any) -> Any:
+        def stop_later(ids: Any) -> bool:
+            assert not stops or closed.wait(20)
+            stops.append(stop(ids))
+            return stops[-1]
+
+        return write_texts(*given, stop=stop_later, **more)
+
+    monkeypatch.setattr(module, "write_texts", held)
+    mark: LoadedMark = load_library(shelf, [tiny_model.tokenizer]).mark("s")
+    writer = module.Writer(tiny_model, Limits())
+    asked = {"spec": "s", "prompt": "a", "n_tokens": 60, "seed": 2}
+    given = GenerateRequest.model_validate(asked)
     before = set(threading.enumerate())
-
-    async def end() -> None:
-        await anext(writer.events(mark, given))
-
-    asyncio.run(end())  # and the loop is closed while the thread writes
+    loop, lines = asyncio.new_event_loop(), writer.events(mark, given)
+    loop.run_until_complete(anext(lines))
+    loop.close()
+    closed.set()
     for thread in set(threading.enumerate()) - before:
         thread.join(20)
+    assert stops == [False, True]
     assert broken == []
     assert not writer._lock.locked()

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from powermark.interfaces.server.access import Tokens, new_token
 from powermark.interfaces.server.guard import Guard
 from powermark.interfaces.server.limits import Limits
+from powermark.interfaces.server.schemas import DetectRequest
 from powermark.interfaces.server.telemetry import Log, Metrics
 from tests.interfaces.server import SECRET, Asked, Ready, asking, lines_of, text_of
 
@@ -71,6 +73,25 @@ def test_only_the_pages_files_are_served(asked: Asked, path: str) -> None:
     assert asked.http.get(path).status_code == 404
 
 
+def test_a_text_may_not_grow_beyond_the_limit(asked: Asked) -> None:
+    """NFKC makes eighteen characters of one."""
+    body = {"spec": "demo", "text": "\ufdfa" * 3_000}
+    assert asked.post("/v1/detect", body)[0] == 200
+    status, found = asked.post("/v1/detect", body | {"normalise": True})
+    assert (status, found["error"]["code"]) == (413, "too-large")
+    assert "too long when it is normalised" in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"token_ids": [""] * 2_000}, {"text": "w1", **{f"f{i}": 0 for i in range(1_000)}}]
+)
+def test_a_flood_of_errors_ends_at_the_first(fields: dict[str, Any]) -> None:
+    """An error for each of a million values would hold the interpreter's lock for seconds."""
+    with pytest.raises(ValidationError) as refused:
+        DetectRequest.model_validate({"spec": "demo", **fields})
+    assert refused.value.error_count() == 1
+
+
 def test_other_methods_are_refused(asked: Asked) -> None:
     assert asked.http.get("/v1/detect").status_code == 405
     assert asked.http.request("BREW", "/healthz").status_code == 405
@@ -114,10 +135,11 @@ def test_bad_tokens_are_refused(ready: Ready, tmp_path: Path, presented: str) ->
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "token")
 
 
-def test_a_mixture_is_not_repeated(asked: Asked) -> None:
-    body = {"n_tokens": 50, "alpha": 0.05, "power": 0.9, "signal": "mixture"}
-    for mixture in ("/etc/passwd", "<b>private</b>:1", "private"):
-        answer = asked.http.post("/v1/plan", json=body | {"mixture": mixture})
+@pytest.mark.parametrize("signal", ["mixture", "topics"])
+def test_a_mixture_is_not_repeated(asked: Asked, signal: str) -> None:
+    body = {"n_tokens": 50, "alpha": 0.05, "power": 0.9, "signal": signal}
+    for mixture in ("/etc/passwd", "<b>private</b>:1", "private", "1=private:1"):
+        answer = asked.http.post("/v1/plan", json=body | {signal: mixture})
         assert answer.status_code == 422
         assert "passwd" not in answer.text
         assert "private" not in answer.text
@@ -178,7 +200,7 @@ def _through(app: Any, receive: Any, method: str = "POST") -> list[dict[str, Any
 
     guard = Guard(
         app,
-        limits=Limits(patience=0.05, body_bytes=10),
+        limits=Limits(client_seconds=0.05, body_bytes=10),
         log=Log(io.StringIO()),
         metrics=Metrics(),
         local=True,

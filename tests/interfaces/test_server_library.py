@@ -4,27 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from powermark.calibration.profile_file import save_profile
 from powermark.errors import FileProblem
 from powermark.interfaces.server.library import load_library
-from tests.calibration.test_profile import sample
-from tests.interfaces.server import WORDS, Ready, asking
-from tests.interfaces.test_cli import Run, run
-
-__all__ = ["run"]  # a fixture, used below by name
+from powermark.signals.profile_file import save_profile
+from tests.conftest import Run
+from tests.interfaces.server import WORDS, Ready, asking, copied
+from tests.signals.profiles import sample
 
 
 def test_folders_are_read_by_name(ready: Ready, tmp_path: Path) -> None:
-    shelf = tmp_path / "shelf"
-    shelf.mkdir()
-    for file in ready.folder.iterdir():
-        (shelf / file.name).write_bytes(file.read_bytes())
+    shelf = copied(ready, tmp_path)
     (shelf / "demo.key").rename(shelf / "other.key")  # known by its fingerprint
     (shelf / "other.key").chmod(0o600)
     (shelf / "list.json").write_text("[1]")
     (shelf / "plan.json").write_text('{"gamma": 0.5}')
-    (shelf / "long.txt").write_text("w1 " * 10_000)
-    (shelf / "latin.txt").write_bytes(b"caf\xe9")
     (shelf / "demo.verify.json").write_text('{"checks": []}')
     save_profile(sample()[1], shelf / "p.npz")
     library = load_library(shelf, [])
@@ -52,12 +45,12 @@ def test_folders_are_read_by_name(ready: Ready, tmp_path: Path) -> None:
         status, said = asked.post("/v1/detect", {"spec": "demo", "token_ids": [1]})
         assert (status, said["error"]["code"]) == (422, "no-key")
     (shelf / "demo.verify.json").write_text("[]")
-    with pytest.raises(FileProblem, match="is not what `powermark verify --result` writes"):
+    with pytest.raises(FileProblem, match="is not a result of `powermark verify --result`"):
         load_library(shelf, [])
     (shelf / "plan.json").write_text("{")
     with pytest.raises(FileProblem, match="as JSON"):
         load_library(shelf, [])
-    with pytest.raises(FileProblem, match="there is no folder"):
+    with pytest.raises(FileProblem, match=r"the folder .* does not exist"):
         load_library(tmp_path / "nowhere", [])
     with asking(load_library(None, [])) as empty:
         status, said = empty.post("/v1/detect", {"spec": "demo", "text": "w1"})

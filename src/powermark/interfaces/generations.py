@@ -1,41 +1,33 @@
-"""Writing with a mark, as every interface does it: how a record is signed."""
+"""The signature of generated records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
-from powermark.evaluation.writing import Sampling, digest_of_prompts
+from powermark.generation.writing import Sampling, digest_of_prompts
+from powermark.models.chat import Prompt
 from powermark.signature import signature
-from powermark.watermark.keys import HashKey, SecretKey
-from powermark.watermark.spec import WatermarkSpec
-
-
-def mark_parts(
-    spec: WatermarkSpec, key: SecretKey | HashKey, *, record_kl: bool = False
-) -> dict[str, str | None]:
-    """Return what a signature says of a mark."""
-    return {
-        "spec": spec.digest,
-        "key": key.fingerprint if isinstance(key, SecretKey) else None,
-        "record": "kl" if record_kl else None,
-    }
+from powermark.watermark.watermark import Watermark
 
 
 def signature_of(
     model: str,
-    parts: dict[str, str | None],
+    mark: Watermark | None,
     sampling: Sampling,
     seed: int,
     batch: int,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
+    *,
+    record_kl: bool = False,
 ) -> str:
     """Return the signature of generated records."""
     return signature(
         "generate",
         model=model,
-        **parts,
-        **asdict(sampling),
+        spec="none" if mark is None else mark.spec.digest,
+        key=None if mark is None else mark.fingerprint,
+        record="kl" if record_kl else None,
+        **sampling.to_dict(),
         seed=str(seed),
         batch=batch,
         prompts=digest_of_prompts(prompts),

@@ -1,14 +1,26 @@
-"""The ``powermark`` command: result on stdout, talk on stderr.
+"""The ``powermark`` command: one module a subcommand; results on stdout, messages on stderr.
 
-Exit codes: 0 success, 2 wrong or impossible input, 1 a broken promise or anything else.
+    plan.py, power.py, curve.py, profile.py     design a mark
+    key.py, spec.py, greenlist.py               keys, specs and green lists
+    generate.py, detect.py, scan.py             write marked text, look for marks
+    verify.py, audit.py, reproduce.py, demo.py  measure
+    serve.py                                    serve, token: the web server and its tokens
+
+    options.py     options that several commands share
+    texts.py       texts from files, folders, tables and stdin
+    files.py       a plan's JSON, rows as CSV
+    terminal.py    errors, control characters and progress on stderr
+
+Exit codes: 0 success, 2 invalid or infeasible input, 1 a broken promise or any other failure.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +42,7 @@ from powermark.interfaces.cli import (
     spec,
     verify,
 )
+from powermark.interfaces.cli.terminal import complain
 from powermark.version import __version__
 
 app = typer.Typer(
@@ -72,27 +85,33 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a subcommand."""
+    """Options before the subcommand."""
+
+
+def _options(arguments: list[str]) -> dict[str, str]:
+    """Return the options of the command that is run, by the name of their argument."""
+    command: Any = typer.main.get_command(app)
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word, command)
+    return {parameter.name: parameter.opts[-1] for parameter in command.params}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; every foreseen error is one sentence on stderr and exit code 2."""
+    """Run the command line; an expected error is one sentence on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
-        # a terminal that lacks a character shows its code
-        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+        if isinstance(stream, io.TextIOWrapper):  # show the codes of characters it cannot encode
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             app(arguments)
         finally:
             sys.stdout.flush()
     except PowermarkError as error:
-        print(f"powermark: {error}", file=sys.stderr)
-        if error.hint is not None:
-            print(f"  hint: {error.hint}", file=sys.stderr)
+        complain(error, options=_options(sys.argv[1:] if arguments is None else arguments))
         sys.exit(2)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is not tried again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the exit would flush, and fail, again
         print(f"powermark: cannot write the result: {error.strerror}.", file=sys.stderr)
         sys.exit(2)

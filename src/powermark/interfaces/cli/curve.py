@@ -11,11 +11,11 @@ import typer
 from powermark.files import write_file
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.files import read_plan
-from powermark.interfaces.designs import Curve, curve_of
 from powermark.tables import table
 
 if TYPE_CHECKING:
-    from powermark.calibration.design import Design
+    from powermark.planning.curve import Curve
+    from powermark.planning.design import Design
 
 EXAMPLES = """\
 Examples:
@@ -49,40 +49,44 @@ def curve_command(
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
+    topics: options.Topics = None,
     profile: options.ProfileFile = None,
     plan: options.PlanFile = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Vary one quantity. With gamma and delta known: what they give; else the best design."""
-    given: dict[str, Any] = {
-        "n_tokens": n_tokens,
-        "alpha": alpha,
-        "power": power,
-        "kl": kl,
-        "gamma": gamma,
-        "delta": delta,
-    }
+    from powermark.planning.curve import CurveRequest
+    from powermark.signals.edits import Edits
+
+    over = over.replace("-", "_")
+    given: dict[str, Any] = {"n_tokens": n_tokens, "alpha": alpha, "gamma": gamma, "delta": delta}
     if plan is not None:
         saved = read_plan(plan)
-        for name in {"n_tokens", "alpha", "gamma", "delta"} - {over.replace("-", "_")}:
+        for name in given.keys() - {over}:
             given[name] = saved[name] if given[name] is None else given[name]
-    found = curve_of(
-        over,
+    found = CurveRequest(
+        over=over,
         start=start,
         stop=stop,
         points=points,
-        given=given,
-        signal=options.signal_model(signal, vocab_size, concentration, mixture, profile),
-        variance_inflation=variance_inflation,
-        edits={
-            "edit_rate": edit_rate,
-            "survival": survival,
-            "removal": removal,
-            "context_width": context_width,
-        },
+        **given,
+        power=power,
+        kl=kl,
+        signal=options.signal_model(
+            signal,
+            profile=profile,
+            vocab_size=vocab_size,
+            concentration=concentration,
+            mixture=mixture,
+            topics=topics,
+        ),
+        edits=Edits(
+            edit_rate=edit_rate, survival=survival, removal=removal, context_width=context_width
+        ),
         attacked_power=attacked_power,
-    )
+        variance_inflation=variance_inflation,
+    ).curve()
     if found.note is not None:
         typer.echo(f"note: {found.note}", err=True)
     if plot is not None:
@@ -94,8 +98,8 @@ def curve_command(
 
 
 def _draw(curve: Curve, plot: Path) -> None:
-    from powermark.evaluation.figures.canvas import render
-    from powermark.evaluation.figures.tradeoff import draw_curve, draw_tradeoff
+    from powermark.plotting.canvas import render
+    from powermark.plotting.tradeoff import draw_curve, draw_tradeoff
 
     if curve.over in ("kl", "power"):
         figure = draw_tradeoff(curve.designs, curve.chosen)

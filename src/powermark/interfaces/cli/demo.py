@@ -1,4 +1,4 @@
-"""``powermark demo``: the whole story once, on the embedded model, each step a command to copy."""
+"""``powermark demo``: every step once, on the embedded model, each as a command to copy."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ Examples:
 
   powermark demo -o out
 """
-_PROMPT = "The city council met on Tuesday"
-_REQUEST = "--n-tokens 100 --alpha .01 --power .95 --edit-rate .02"
+_PROMPT = "Why is the sky blue?"
+_SAMPLING = "--temperature .7 --top-p .95"
+_TOKENS = 200  # of an answer at most
+_ONE_LENGTH = "--n-tokens 100 --alpha .01 --power .9 --edit-rate .02"
+_REQUEST = "--alpha .01 --coverage .8 --edit-rate .02"
 
 
 def demo_command(
@@ -31,14 +34,15 @@ def demo_command(
         "powermark-demo"
     ),
     model: options.Model = None,
-    prompts: Annotated[str, typer.Option(help="Prompts, as for profile.")] = "wikitext-2",
+    prompts: Annotated[str, typer.Option(help="Prompts, as for profile.")] = "questions",
     texts: Annotated[int, typer.Option(help="Texts to profile with, and to verify with.")] = 36,
 ) -> None:
-    """Make a key, profile, plan, marked text, detection and verification, and a page of it all."""
+    """Make a key, profile, plan and marked text; detect, verify, and write a page about it."""
     make_folder(folder)
     name = options.named_model(model)
-    files = ("demo.key", "demo.npz", "demo.json", "marked.txt", "report.html", "verify.html",
-             "demo.verify.json")  # fmt: skip
+    examples = make_folder(folder / "examples")  # the texts that `powermark serve` shows
+    files = ("demo.key", "demo.npz", "demo.json", "examples/marked.txt", "report.html",
+             "verify.html", "demo.verify.json")  # fmt: skip
     key, profile, spec, text, report, verified, result = (
         shlex.quote(str(folder / f)) for f in files
     )
@@ -47,22 +51,22 @@ def demo_command(
     keep = (folder / "demo.key").exists()  # a key is never overwritten
     steps = {
         "A secret key, once.": f"key {'fingerprint' if keep else 'new'} {key}",
-        "What the model chooses from, on prompts like yours.": f"profile {prompted} -o {profile}",
-        "What each way of planning promises, and what it would give.": (
-            f"plan {_REQUEST} --profile {profile} --compare"
+        "A profile of the model, on prompts and settings like yours.": (
+            f"profile {prompted} {_SAMPLING} --n-tokens {_TOKENS} -o {profile}"
         ),
-        "The plan, as a spec to deploy.": (
-            f"plan {_REQUEST} --profile {profile} --model {shlex.quote(name)} --key {key} -o {spec}"
+        "What each planning method promises for one length, and what it would give.": (
+            f"plan {_ONE_LENGTH} --profile {profile} --compare"
         ),
-        "Marked text.": f'generate {mark} --n-tokens 120 --seed 1 "{_PROMPT}"',
+        "The plan for answers of any length, as a spec to deploy.": (
+            f"plan {_REQUEST} --profile {profile} --key {key} -o {spec}"
+        ),
+        "Marked text.": f'generate {mark} --n-tokens {_TOKENS} --seed 1 "{_PROMPT}"',
         "The same without the mark.": (
-            f"generate --no-watermark --model {shlex.quote(name)} --n-tokens 120 --seed 1 "
-            f'"{_PROMPT}"'
+            f"generate --no-watermark --model {shlex.quote(name)} {_SAMPLING} --n-tokens {_TOKENS} "
+            f'--seed 1 "{_PROMPT}"'
         ),
-        "Is it marked? The text is all the detector gets.": (
-            f"detect {mark} {text} --html {report}"
-        ),
-        "Does the plan keep its promise on fresh texts?": (
+        "Is it marked? The detector gets only the text.": (f"detect {mark} {text} --html {report}"),
+        "Does the plan keep its promise? A preview; verify writes more texts by default.": (
             f"verify --spec {spec} --key {key} {prompted} --skip {texts} --profile {profile} "
             f"--html {verified} --result {result}"
         ),
@@ -73,9 +77,9 @@ def demo_command(
         said = _say(command)
         if command.startswith("generate"):
             marked = "--no-watermark" not in command
-            write_file(folder / ("marked.txt" if marked else "unmarked.txt"), said.encode())
+            write_file(examples / ("marked.txt" if marked else "unmarked.txt"), said.encode())
             if marked:
-                write_file(folder / "edited.txt", _edited(said).encode())
+                write_file(examples / "edited.txt", _edited(said).encode())
         shown = {"title": title, "line": f"powermark {command}", "said": said}
         sections.append(_SECTION.substitute({k: escape(v) for k, v in shown.items()}))
     links = [f'<li><a href="{name}">{name}</a></li>' for name in ("report.html", "verify.html")]
@@ -86,7 +90,7 @@ def demo_command(
 
 
 def _edited(text: str) -> str:
-    """Return a text in which every sixth word has changed places with the next."""
+    """Return a text with every sixth word and the next one swapped."""
     words = text.split(" ")
     for place in range(5, len(words) - 1, 6):
         words[place], words[place + 1] = words[place + 1], words[place]
@@ -94,7 +98,7 @@ def _edited(text: str) -> str:
 
 
 class _Tee(io.StringIO):
-    """Shows what is written to it, and keeps it."""
+    """Forwards what is written, and keeps it."""
 
     def __init__(self, shown: TextIO) -> None:
         super().__init__()
@@ -107,7 +111,7 @@ class _Tee(io.StringIO):
 
 
 def _say(line: str) -> str:
-    """Run a command in this process and return what it prints; its exit code is only shown."""
+    """Run a command in this process and return its output; report its exit code."""
     from powermark.interfaces.cli import app
 
     with redirect_stdout(_Tee(sys.stdout)) as said:
@@ -129,7 +133,7 @@ code { overflow-wrap: anywhere }
 """,
     body="""\
 <h1>From a key to a kept promise</h1>
-<p>Every step is a command; below it is what it said.</p>
+<p>Every step is a command, with its output below.</p>
 <ul>$links</ul>
 $sections
 """,

@@ -1,4 +1,4 @@
-"""``powermark generate``: marked text from a real model, one prompt or a file of them."""
+"""``powermark generate``: marked text from a model, for one prompt or a file of prompts."""
 
 from __future__ import annotations
 
@@ -6,33 +6,37 @@ import json
 import secrets
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from powermark.errors import FileProblem, InvalidInput
-from powermark.evaluation.records import Records
+from powermark.generation.records import Records
 from powermark.interfaces.cli import options
-from powermark.interfaces.cli.progress import progress
+from powermark.interfaces.cli.terminal import progress
 
 if TYPE_CHECKING:
-    from powermark.models import LanguageModel
+    from powermark.models.chat import Prompt
+    from powermark.watermark.watermark import Watermark
 
 EXAMPLES = """\
 Examples:
 
-  powermark generate --spec s.json --key k.key --n-tokens 120 "The city council met on Tuesday"
+  powermark generate --spec s.json --key k.key --n-tokens 120 "Why is the sky blue?"
+
+  powermark generate --spec s.json --key k.key --raw "The city council met on Tuesday"
 
   powermark generate --spec s.json --key k.key --prompts prompts.txt --batch 32 -o out.jsonl
 """
 
 
 def generate_command(
-    prompt: Annotated[str | None, typer.Argument(help="Text to continue.")] = None,
+    prompt: Annotated[str | None, typer.Argument(help="Question, or text to continue.")] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
-            help='File of prompts, - for stdin: one a line, or JSONL with "prompt" or "text".'
+            help='File of prompts, - for stdin: one per line, or JSONL with "prompt", "messages" '
+            'or "text".'
         ),
     ] = None,
     spec: options.Spec = None,
@@ -42,62 +46,83 @@ def generate_command(
     n_tokens: Annotated[int, typer.Option(help="Tokens to write at most.")] = 200,
     temperature: Annotated[
         float | None,
-        typer.Option(help="0 takes the likeliest token; the plan's, or 1, if left out."),
+        typer.Option(help="0 takes the likeliest token. Default: the plan's, or 1."),
     ] = None,
-    top_k: Annotated[
-        int | None,
-        typer.Option(
-            help="Sample among the k likeliest, 0 for all; the plan's, or 0, if left out."
-        ),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(help="Sample within this much probability; the plan's, or 1, if left out."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="For the same text again.")] = None,
+    top_k: options.TopK = None,
+    top_p: options.TopP = None,
+    min_p: options.MinP = None,
+    repetition_penalty: options.RepetitionPenalty = None,
+    raw: options.Raw = None,
+    system: options.System = None,
+    thinking: Annotated[
+        bool, typer.Option(help="Mark the thoughts of a model that thinks before it answers.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed, to repeat the text.")] = None,
     batch: Annotated[int, typer.Option(help="Prompts at a time.")] = 8,
-    record_kl: Annotated[bool, typer.Option(help="Record what the mark cost, per token.")] = False,
+    record_kl: Annotated[bool, typer.Option(help="Record the KL of each token.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="JSONL file; goes on where it stopped.")
+        Path | None, typer.Option("-o", "--output", help="JSONL file to write, and to resume from.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one object per line.")
+    ] = False,
 ) -> None:
     """Write text with the mark of a spec (or without, --no-watermark).
 
-    Prints what follows the prompt, and not the prompt, which is not marked.
-    The embedded model is fetched and converted on first use. With -o a record is appended for each
-    prompt, and the same command goes on after an interruption.
+    An instruct model answers the prompt through its chat template; with --raw it continues it.
+    Prints the text without the prompt, which is not marked, and without thoughts. The embedded
+    model is downloaded and converted on first use. With -o a record is appended for each prompt,
+    and the same command resumes after an interruption.
     """
-    from powermark.evaluation.writing import sampling_for, write_texts
+    from powermark.generation.prompts import in_style
+    from powermark.generation.writing import mark_for, sampling_for, write_texts
     from powermark.interfaces.generations import signature_of
     from powermark.models import load_model
 
     texts = _prompts(prompt, prompts)
     if batch < 1:
         raise InvalidInput(f"--batch must be at least 1; got {batch}.")
-    mark = _Mark(spec, key, watermark, record_kl)
+    if record_kl and not watermark:
+        raise InvalidInput("--record-kl needs a mark.")
+    mark = _watermark(spec, key) if watermark else None
+    plan = None if mark is None else mark.spec.plan
+    profile = None if plan is None else plan.profile
     sampling, notes = sampling_for(
-        mark.profile, n_tokens, temperature=temperature, top_k=top_k, top_p=top_p
+        profile,
+        n_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
     )
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
     if seed is not None and seed < 0:
         raise InvalidInput(f"--seed must be 0 or more; got {seed}.")
     seed = _first_seed(output) if seed is None else seed
     name = options.named_model(model)
-    line = signature_of(name, mark.parts, sampling, seed, batch, texts)
+    language_model = load_model(name)
+    texts, more = in_style(
+        texts, chats=language_model.chats, profile=profile, raw=raw, system=system
+    )
+    for note in (*notes, *more):
+        typer.echo(f"note: {note}", err=True)
+    line = signature_of(name, mark, sampling, seed, batch, texts, record_kl=record_kl)
     with nullcontext() if output is None else Records(output, line, batch, len(texts)) as records:
         done = 0 if records is None else records.done
         if done == len(texts):
-            typer.echo(f"{output} is complete already.", err=True)
+            typer.echo(f"{output} is already complete.", err=True)
             return
-        if done and mark.secret_hash_key:
+        if done and mark is not None and mark.has_private_hash_key:
             raise FileProblem(
-                f"cannot go on with {str(output)!r}: nothing shows that its hash key was this one.",
+                f"cannot resume {str(output)!r}: it does not show that its hash key was this one.",
                 hint="choose another name.",
             )
-        language_model = load_model(name)
-        config = mark.config(language_model, sampling.temperature)
+        config = None
+        if mark is not None:
+            config = mark_for(
+                mark, language_model, sampling, thinking=thinking, record_kl=record_kl
+            )
+        empty = 0
         with progress("writing", -(-(len(texts) - done) // batch) * n_tokens) as advance:
             for part in write_texts(
                 language_model,
@@ -110,61 +135,35 @@ def generate_command(
                 signature=line,
                 on_step=advance,
             ):
+                empty += sum(not record["text"].strip() for record in part)
                 if records is not None:
                     records.append(part)
                 elif as_json:
                     print("\n".join(map(json.dumps, part)), flush=True)
                 else:
                     print("\n\n".join(record["text"] for record in part), flush=True)
+    if empty:
+        new = len(texts) - done
+        typer.echo(f"the model wrote nothing for {empty} of {new} prompts.", err=True)
+        if empty == new:
+            raise typer.Exit(1)
 
 
-class _Mark:
-    """The spec and key of this run, or neither."""
+def _watermark(spec: Path | None, key: Path | None) -> Watermark:
+    from powermark.watermark.watermark import Watermark
 
-    def __init__(self, path: Path | None, key: Path | None, watermark: bool, record_kl: bool):
-        from powermark.interfaces.generations import mark_parts
-        from powermark.watermark.embed import load_key_for
-        from powermark.watermark.keys import HashKey
-        from powermark.watermark.spec import WatermarkSpec
-
-        self.record_kl = record_kl
-        self.spec = self.profile = None
-        self.secret_hash_key = False
-        self.parts: dict[str, str | None] = {"spec": "none"}
-        if not watermark:
-            if record_kl:
-                raise InvalidInput("--record-kl needs a mark.")
-            return
-        if path is None:
-            raise InvalidInput(
-                "marked text needs --spec.",
-                hint="make one with `powermark plan ... -o s.json`, or say --no-watermark.",
-            )
-        self.spec = WatermarkSpec.load(path)
-        self.profile = (self.spec.design or {}).get("profile")
-        self.key = load_key_for(self.spec, key)
-        self.secret_hash_key = isinstance(self.key, HashKey) and self.key != HashKey()
-        self.parts = mark_parts(self.spec, self.key, record_kl=record_kl)
-
-    def config(self, model: LanguageModel, temperature: float) -> Any:
-        """Return what generate() takes; checks the model's tokenizer."""
-        if self.spec is None:
-            return None
-        from powermark.integrations.transformers import WatermarkConfig
-
-        return WatermarkConfig(
-            self.spec,
-            self.key,
-            model.tokenizer,
-            temperature=temperature or 1.0,
-            record_kl=self.record_kl,
+    if spec is None:
+        raise InvalidInput(
+            "marked text needs --spec.",
+            hint="make one with `powermark plan ... -o s.json`, or use --no-watermark.",
         )
+    return Watermark.load(spec, key)
 
 
-def _prompts(prompt: str | None, path: Path | None) -> list[str]:
+def _prompts(prompt: str | None, path: Path | None) -> list[Prompt]:
     """Return the prompt, or those of a file."""
     from powermark.detection.text import valid
-    from powermark.evaluation.prompts import all_prompts
+    from powermark.generation.prompts import all_prompts
 
     if prompt is not None and path is None:
         return [valid(prompt, "the prompt")]
@@ -174,7 +173,7 @@ def _prompts(prompt: str | None, path: Path | None) -> list[str]:
 
 
 def _first_seed(path: Path | None) -> int:
-    """Return the seed that an earlier run chose for this file, or a new one."""
+    """Return the seed of an earlier run with this file, or a new one."""
     if path is not None and path.is_file():
         wrong = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
         with suppress(*wrong), path.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""``powermark greenlist``: the green ids of a context, for others to check their code against."""
+"""``powermark greenlist``: the green ids after a context, to check other implementations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Examples:
 
 
 def greenlist_command(
-    context: Annotated[str, typer.Option(help="The token ids before, oldest first: 5,77,1234")],
+    context: Annotated[str, typer.Option(help="Token ids of the context, oldest first: 5,77,1234")],
     spec: options.Spec = None,
     scheme: Annotated[
         str, typer.Option(help="Without a spec: pm1, or another tool's, as in `spec new`.")
@@ -36,11 +36,10 @@ def greenlist_command(
 ) -> None:
     """Print the ids that are green after a context, one a line.
 
-    Another tool's scheme takes its public hash key where none is given (see `key import`). Its
-    selfhash colours a token by itself too: leave it out of the context.
+    Schemes of other tools use their public hash key by default (see `key import`). With selfhash
+    a token's colour depends on the token itself too: leave it out of the context.
     """
-    from powermark.watermark.embed import load_key_for, scheme_of
-    from powermark.watermark.keys import SecretKey
+    from powermark.watermark.watermark import Watermark
 
     try:
         ids = [int(token) for token in context.split(",")] if context else []
@@ -48,19 +47,19 @@ def greenlist_command(
         raise InvalidInput(
             f"--context must be token ids like 5,77,1234; got {context!r}."
         ) from None
-    mark = _spec(spec, scheme, gamma, vocab_size, len(ids))
-    if len(ids) < mark.context_width:
-        raise InvalidInput(f"--context must have {mark.context_width} ids; got {len(ids)}.")
-    secret = load_key_for(mark, key)
-    context_ids = ids[len(ids) - mark.context_width :]
-    mask = scheme_of(mark, secret).green_masks([context_ids])[0]
+    made = _spec(spec, scheme, gamma, vocab_size, len(ids))
+    if len(ids) < made.context_width:
+        raise InvalidInput(f"--context must have {made.context_width} ids; got {len(ids)}.")
+    mark = Watermark.load(made, key)
+    context_ids = ids[len(ids) - made.context_width :]
+    mask = mark.scheme.green_masks([context_ids])[0]
     green = mask.nonzero()[0].tolist()
     if as_json:
         answer = {
-            "scheme": mark.scheme,
-            "key_fingerprint": secret.fingerprint if isinstance(secret, SecretKey) else None,
-            "gamma": mark.gamma,
-            "vocab_size": mark.vocab_size,
+            "scheme": made.scheme,
+            "key_fingerprint": mark.fingerprint,
+            "gamma": made.gamma,
+            "vocab_size": made.vocab_size,
             "context": context_ids,
             "green": green,
         }

@@ -1,4 +1,4 @@
-"""``powermark key``: make a secret key, keep another tool's, name one without showing it."""
+"""``powermark key``: make a secret key, import another tool's, print a fingerprint."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import typer
 from powermark.errors import InvalidInput
 
 app = typer.Typer(
-    help="Make secret keys and tell them apart.", no_args_is_help=True, rich_markup_mode=None
+    help="Make, import and identify secret keys.", no_args_is_help=True, rich_markup_mode=None
 )
 KeyFile = Annotated[
-    Path | None, typer.Argument(help="Key file; the variable POWERMARK_KEY if left out.")
+    Path | None, typer.Argument(help="Key file; by default the variable POWERMARK_KEY.")
 ]
 
 
 @app.command("new")
 def new_command(
-    path: Annotated[Path, typer.Argument(help="File to make; must not exist.")],
+    path: Annotated[Path, typer.Argument(help="New file; must not exist.")],
 ) -> None:
     """Write a new key to a file that only you can read, and print its fingerprint."""
     from powermark.watermark.keys import new_key
@@ -31,9 +31,9 @@ def new_command(
 
 @app.command("import")
 def import_command(
-    path: Annotated[Path, typer.Argument(help="File to make; must not exist.")],
+    path: Annotated[Path, typer.Argument(help="New file; must not exist.")],
 ) -> None:
-    """Keep another tool's hash key, read from stdin, in a file that only you can read."""
+    """Save another tool's hash key, read from stdin, to a file that only you can read."""
     from powermark.watermark.keys import save_hash_key
 
     typed = sys.stdin.isatty()
@@ -47,7 +47,7 @@ def import_command(
 
 @app.command("fingerprint")
 def fingerprint_command(path: KeyFile = None) -> None:
-    """Print the fingerprint of a key, which may be shown to anybody."""
+    """Print the fingerprint of a key; it is not secret."""
     from powermark.watermark.keys import load_key
 
     print(load_key(path).fingerprint)

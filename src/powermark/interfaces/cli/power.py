@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from powermark.errors import InvalidInput
 from powermark.interfaces.cli import options
 from powermark.interfaces.cli.files import read_plan
 
@@ -35,29 +34,34 @@ def power_command(
     vocab_size: options.VocabSize = None,
     concentration: options.Concentration = 1.0,
     mixture: options.Mixture = None,
+    topics: options.Topics = None,
     profile: options.ProfileFile = None,
     plan: options.PlanFile = None,
     as_json: options.Json = False,
 ) -> None:
     """Say what a given gamma and delta will do: power, exact size, KL, efficiency."""
-    from powermark.calibration.design import evaluate
-    from powermark.calibration.edits import Edits
+    from powermark.planning.design import evaluate
+    from powermark.planning.request import require
+    from powermark.signals.edits import Edits
 
     given: dict[str, Any] = {"gamma": gamma, "delta": delta, "n_tokens": n_tokens, "alpha": alpha}
     if plan is not None:
         saved = read_plan(plan)
         given = {name: saved[name] if value is None else value for name, value in given.items()}
-    missing = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is None]
-    if missing:
-        raise InvalidInput(
-            f"missing: {', '.join(missing)}.", hint="give them, or --plan FILE to take them from."
-        )
+    require(given, hint="give them, or --plan FILE to take them from.")
     design = evaluate(
         given["gamma"],
         given["delta"],
         n_tokens=given["n_tokens"],
         alpha=given["alpha"],
-        signal=options.signal_model(signal, vocab_size, concentration, mixture, profile),
+        signal=options.signal_model(
+            signal,
+            profile=profile,
+            vocab_size=vocab_size,
+            concentration=concentration,
+            mixture=mixture,
+            topics=topics,
+        ),
         edits=Edits(
             edit_rate=edit_rate, survival=survival, removal=removal, context_width=context_width
         ),

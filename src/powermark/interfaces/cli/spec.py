@@ -1,4 +1,4 @@
-"""``powermark spec``: look at a watermark spec, or write one for a mark that exists already."""
+"""``powermark spec``: show a watermark spec, or write one for an existing mark."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import typer
 
 from powermark.errors import InvalidInput
 from powermark.interfaces.cli import options
+from powermark.interfaces.cli.terminal import visible
 
 app = typer.Typer(
-    help="Look at watermark specs, or write one by hand.",
+    help="Show watermark specs, or write one by hand.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -22,7 +23,7 @@ app = typer.Typer(
 def show_command(
     path: Annotated[Path, typer.Argument(help="Spec file.")], as_json: options.Json = False
 ) -> None:
-    """Check a spec and print what it says."""
+    """Check a spec and print its content."""
     from powermark.watermark.spec import WatermarkSpec
 
     spec = WatermarkSpec.load(path)
@@ -30,12 +31,12 @@ def show_command(
         print(json.dumps(spec.to_dict(), indent=2, allow_nan=False))
         return
     place = spec.delta_place.replace("_", " ")
-    bias = "bias" if spec.steering is None else "largest bias, which follows the count,"
+    bias = "bias" if spec.steering is None else "largest bias of the schedule"
     rows = [
         ("scheme", spec.scheme, ""),
         ("gamma", f"{spec.gamma:.6g}", "green share of the vocabulary"),
         ("delta", f"{spec.delta:.6g}", f"{bias} on green logits, {place}"),
-        ("context_width", str(spec.context_width), "tokens before one that choose its list"),
+        ("context_width", str(spec.context_width), "previous tokens that choose a green list"),
         ("vocab_size", str(spec.vocab_size), ""),
         ("tokenizer", spec.tokenizer_digest or "any", ""),
         ("key", spec.key_fingerprint or "any", ""),
@@ -43,11 +44,7 @@ def show_command(
     ]
     for name, value, remark in rows:
         print(f"{name:<14} {value}  {remark}".rstrip())
-    print(
-        "chosen by hand"
-        if spec.design is None
-        else spec.design.get("signature", "of an unsigned plan")
-    )
+    print("chosen by hand" if spec.plan is None else visible(spec.plan.signature))
 
 
 @app.command("new")
@@ -61,15 +58,16 @@ def new_command(
     model: options.Model = None,
     vocab_size: options.TokenIds = None,
     context_width: Annotated[
-        int | None, typer.Option(help="Tokens before one that choose its list; the scheme's own.")
+        int | None,
+        typer.Option(help="Previous tokens that choose a list; the scheme's by default."),
     ] = None,
     delta_place: Annotated[
         str | None,
         typer.Option(help="before_temperature (as KGW's) or after_temperature (pm1, HF's)."),
     ] = None,
 ) -> None:
-    """Write the spec of a mark that was not planned, such as another tool's."""
-    from powermark.calibration.edits import CONTEXT_WIDTH
+    """Write the spec of a mark without a plan, such as another tool's."""
+    from powermark.signals.edits import CONTEXT_WIDTH
     from powermark.watermark.compat import COMPAT_SCHEMES
     from powermark.watermark.spec import WatermarkSpec
 

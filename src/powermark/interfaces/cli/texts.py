@@ -1,4 +1,4 @@
-"""Where texts come from: files, folders, JSONL, stdin; as text or as token ids."""
+"""Read texts, or token ids, from files, folders, JSONL, CSV, Parquet and stdin."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from powermark.errors import FileProblem, InvalidInput, PowermarkError
+from powermark.errors import FileProblem, InvalidInput, MissingExtra, PowermarkError
 from powermark.watermark.keys import refuse_key
 
-_SUFFIXES = (".txt", ".md", ".jsonl")
-SUFFIXES_HINT = f"of a folder the files ending in {', '.join(_SUFFIXES)} are read."
-_CHUNK = 1 << 16  # bytes taken from a stream at a time
+_TABLES = (".csv", ".parquet")
+_SUFFIXES = (".txt", ".md", ".jsonl", *_TABLES)
+SUFFIXES_HINT = f"in a folder, files ending in {', '.join(_SUFFIXES)} are read."
+_CHUNK = 1 << 16  # bytes read from a stream at once
+_LONGEST = 100_000_000  # characters of a text in a table
 
 
 class Text(NamedTuple):
-    """A text, or its token ids, with the name of its source and what stood before it."""
+    """A text or its token ids, the name of its source, and its prompt."""
 
     source: str
     content: str | list[int]
@@ -29,8 +31,11 @@ class Text(NamedTuple):
 def read_texts(
     paths: list[Path], *, field: str, prompt_field: str | None, ids: bool
 ) -> Iterator[Text | PowermarkError]:
-    """Yield every text in order; what cannot be read is yielded as the error that says why."""
+    """Yield every text in order; yield an error for a text that cannot be read."""
     for path in _files(paths):
+        if path.suffix.lower() in _TABLES and not ids:
+            yield from _table(path, field, prompt_field)
+            continue
         try:
             content = _decode(
                 sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes(), str(path)
@@ -48,12 +53,17 @@ def read_texts(
                 yield Text(str(path), parse_ids(content, str(path)))
             except InvalidInput as error:
                 yield error
-        else:  # the line end that closes a file is none of its text
+        else:  # the final line end is not part of the text
             yield Text(str(path), content.removesuffix("\n").removesuffix("\r"))
 
 
+def has_rows(path: Path) -> bool:
+    """Whether a file holds one text a row, by its name."""
+    return path.suffix.lower() in (".jsonl", *_TABLES)
+
+
 def is_folder(path: Path) -> bool:
-    """Whether this is a folder; a name that no file can have is none."""
+    """Whether this is a folder; invalid names return False."""
     try:
         return path.is_dir()
     except OSError:
@@ -72,8 +82,8 @@ def _files(paths: list[Path]) -> Iterator[Path]:
 def stream_pieces() -> Iterator[str]:
     """Yield stdin in pieces that a tokenizer splits as it would split the whole.
 
-    The last blank space and what follows may go on, so they wait for more. The line end that
-    closes the stream is none of its text.
+    The last blank space and the word after it may be incomplete, so they wait for more input. The
+    final line end is not part of the text.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     waiting = ""
@@ -95,7 +105,7 @@ def _decode(content: bytes, source: str) -> str:
     except UnicodeDecodeError as error:
         raise FileProblem(
             f"{source!r} is not UTF-8 text (byte {error.start}).",
-            hint="convert it to UTF-8 first; its bytes cannot be guessed safely.",
+            hint="convert it to UTF-8 first; its encoding cannot be guessed safely.",
         ) from None
     if "\0" in text:
         raise FileProblem(f"{source!r} is binary, not text.")
@@ -132,6 +142,31 @@ def _json_lines(
             yield InvalidInput(f"{name}: {field!r} must be text or a list of token ids.")
             continue
         yield Text(name, value, prompt)
+
+
+def _table(path: Path, field: str, prompt_field: str | None) -> Iterator[Text | PowermarkError]:
+    """Yield the rows of a CSV or Parquet file."""
+    if prompt_field is not None:
+        yield InvalidInput("--prompt-field is for JSONL.")
+        return
+    try:
+        from powermark.corpus.job import ReadOptions
+        from powermark.corpus.readers import read
+        from powermark.corpus.sources import find_sources
+    except ImportError as error:
+        yield MissingExtra(
+            f"reading {str(path)!r} needs {error.name}, which is not installed.",
+            hint="pip install 'powermark[corpus]'",
+        )
+        return
+    try:
+        for batch in read(find_sources([str(path)]), ReadOptions(field=field, longest=_LONGEST)):
+            for name, value in zip(batch.ids, batch.content, strict=True):
+                yield Text(name.as_py(), value.as_py())
+            for place, reason, *_ in batch.rejects:
+                yield FileProblem(f"cannot read {place!r}: {reason}.")
+    except PowermarkError as error:
+        yield error
 
 
 def _is_text_or_ids(value: object) -> bool:

@@ -20,13 +20,13 @@ from powermark.version import __version__
 STATIC = Path(__file__).with_name("static")
 SWAGGER = Path(str(files("fastapi_offline"))) / "static"  # Swagger UI, shipped by a package
 _ABOUT = """\
-Everything the page does, and everything `powermark ... --json` prints. Texts are sent, keys never:
-the server has read them, with its specs, from a folder.
+Everything the page does, and everything `powermark ... --json` prints. Clients send texts, never
+keys: the server reads keys and specs from a folder when it starts.
 """
 
 
 def create_app(service: Service) -> FastAPI:
-    """Return the application; without tokens it answers to this machine's own names alone."""
+    """Return the application; without tokens it only answers under this machine's own names."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -47,6 +47,7 @@ def create_app(service: Service) -> FastAPI:
     if service.writer is not None:
         app.include_router(routes.generating)
     app.include_router(routes.health)
+    app.include_router(routes.monitoring)
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:

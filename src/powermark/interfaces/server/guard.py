@@ -1,4 +1,4 @@
-"""The outermost layer: bounds on what comes in, headers on what goes out, one log line each."""
+"""The outermost layer: limits on requests, security headers, one log line a request."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from powermark.interfaces.server.access import is_loopback
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.refusals import Refusal
 from powermark.interfaces.server.telemetry import Log, Metrics
@@ -25,7 +26,6 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 _METHODS = ("GET", "HEAD", "POST")
-_LOOPBACK = {"127.0.0.1", "localhost", "[::1]"}
 
 
 class Guard:
@@ -34,8 +34,8 @@ class Guard:
     Parameters
     ----------
     local
-        Serve requests for this machine's own names alone, so that no web page elsewhere can reach
-        a server without tokens through a name that it points here.
+        Only serve requests for this machine's own names. Otherwise a web page could reach a server
+        without tokens by pointing its own name here (DNS rebinding).
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Guard:
             await self._app(scope, self._bounded(scope, receive), reply)
         except Refusal as refusal:
             await refusal.response()(scope, receive, reply)
-        except Exception as error:  # whatever it is, its message may quote a text
+        except Exception as error:  # its message may quote a text
             self._log.error(error, id=number)
             if status == 0:
                 broken = Refusal(500, "broken", "something went wrong here; the log says where.")
@@ -79,12 +79,12 @@ class Guard:
             self._note(scope, status, time.perf_counter() - start, number)
 
     def _check(self, scope: Scope) -> None:
-        """Refuse what can be refused before a byte of the body is read."""
+        """Refuse what the headers alone rule out."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        if self._local and name not in _LOOPBACK:
-            raise Refusal(421, "wrong-host", "this server answers to its own machine alone.")
+        if self._local and not is_loopback(name.removeprefix("[").removesuffix("]")):
+            raise Refusal(421, "wrong-host", "this server only answers its own machine.")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 12 or int(length) > self._limits.body_bytes:
             raise self._too_large()
@@ -95,17 +95,17 @@ class Guard:
 
     def _too_large(self) -> Refusal:
         most = self._limits.body_bytes
-        return Refusal(413, "too-large", f"a request may have {most:,} bytes.")
+        return Refusal(413, "too-large", f"a request may have at most {most:,} bytes.")
 
     def _bounded(self, scope: Scope, receive: Receive) -> Callable[[], Awaitable[Message]]:
-        """Count the bytes of the body and the time that they take."""
+        """Limit the size of the body and the time it takes to arrive."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._limits.patience
+        deadline = loop.time() + self._limits.client_seconds
         size, whole = 0, scope["method"] in ("GET", "HEAD")
 
         async def bounded() -> Message:
             nonlocal size, whole
-            if whole:  # what comes now is the end of the connection
+            if whole:  # the next message is the end of the connection
                 return await receive()
             try:
                 message = await asyncio.wait_for(receive(), deadline - loop.time())

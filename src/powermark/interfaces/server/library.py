@@ -1,10 +1,10 @@
-"""What a server knows: specs with their keys, profiles and example texts, read once from a folder.
+"""The specs, keys, profiles and example texts of a server, read once from a folder.
 
-``NAME.json`` is a spec. Its key is ``NAME.key``, or whichever ``*.key`` in the folder has the
-spec's fingerprint; a spec without either can be looked at but detects nothing. ``NAME.npz`` is a
-profile, ``NAME.verify.json`` what ``powermark verify --result`` wrote, ``NAME.txt`` a text to try
-things on.
-Names come from file names and are looked up in a dictionary: no request ever reaches the disk.
+``NAME.json`` is a spec. Its key is ``NAME.key``, or the ``*.key`` file of the folder with the
+spec's fingerprint; a spec without a key can be shown but detects nothing. ``NAME.npz`` is a
+profile, ``NAME.verify.json`` the result of ``powermark verify --result``. Example texts have their
+own folder, as every client gets them.
+Names come from file names and are looked up in a dictionary: no request reaches the disk.
 """
 
 from __future__ import annotations
@@ -17,37 +17,48 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from powermark.calibration.profile import Profile
-from powermark.calibration.profile_file import load_profile
-from powermark.detection.detection import Detector, Kind
+from powermark.detection.detector import Detector, Kind
 from powermark.errors import FileProblem, SpecMismatch
+from powermark.interfaces.server.examples import load_examples
 from powermark.interfaces.server.refusals import Refusal
-from powermark.watermark.embed import load_key_for, tied_keys
-from powermark.watermark.keys import HashKey, SecretKey, load_ring
+from powermark.signals.profile import Profile
+from powermark.signals.profile_file import load_profile
+from powermark.watermark.keys import HashKey, SecretKey, load_key, load_ring
 from powermark.watermark.spec import FORMAT, WatermarkSpec, digest_of
+from powermark.watermark.watermark import Watermark, tied_keys
 
 T = TypeVar("T")
-_EXAMPLE_BYTES = 20_000
 _VERIFIED = ".verify.json"
-_DETECTORS = 64  # kept ready; a client that varies alpha makes new ones
+_DETECTORS = 64  # cached; each alpha needs another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedMark:
-    """A spec, what it takes to detect it, and what was measured of it."""
+    """A watermark, or the spec alone if the server has no key; its tokenizer and verification."""
 
     name: str
-    spec: WatermarkSpec
-    key: SecretKey | HashKey | None = None
+    mark: Watermark | WatermarkSpec
     tokenizer: Any = None
     verification: dict[str, Any] | None = None
 
+    @property
+    def spec(self) -> WatermarkSpec:
+        """The spec."""
+        return self.mark.spec if isinstance(self.mark, Watermark) else self.mark
+
+    @property
+    def watermark(self) -> Watermark:
+        """The watermark; refuses if the server has no key."""
+        if isinstance(self.mark, Watermark):
+            return self.mark
+        raise Refusal(422, "no-key", "the server has no key for this spec.")
+
     def to_dict(self) -> dict[str, Any]:
-        """Return what may be told: the spec as its file has it, and nothing of the key."""
+        """Return the public facts: the spec as in its file, and nothing of the key."""
         reads = "texts" if self.tokenizer is not None else "token ids"
         return {
             "name": self.name,
-            "detects": "nothing" if self.key is None else reads,
+            "detects": reads if isinstance(self.mark, Watermark) else "nothing",
             "spec": self.spec.to_dict(),
             "verification": self.verification,
         }
@@ -55,7 +66,7 @@ class LoadedMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """Everything by name."""
+    """Marks, profiles and examples, by name."""
 
     marks: Mapping[str, LoadedMark] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
@@ -66,7 +77,7 @@ class Library:
         return _named(self.marks, name, "spec")
 
     def profile(self, name: str | None) -> Profile | None:
-        """Return a profile, or none where none is named."""
+        """Return a profile; None if ``name`` is None."""
         return None if name is None else _named(self.profiles, name, "profile")
 
 
@@ -78,35 +89,50 @@ def _named(shelf: Mapping[str, T], name: str, kind: str) -> T:
 
 
 class Detectors:
-    """Detectors of a library's marks, made when they are asked for and kept."""
+    """Detectors of a library's marks, made on first use and cached."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self.get = lru_cache(maxsize=_DETECTORS)(self._make)
 
     def _make(
-        self, name: str, alpha: float | None, detector: Kind | None, normalise: bool
+        self,
+        name: str,
+        alpha: float | None,
+        detector: Kind | tuple[Kind, ...] | None,
+        looks: int,
+        normalise: bool,
     ) -> Detector:
         mark = self._library.mark(name)
-        if mark.key is None:
-            raise Refusal(422, "no-key", "the server has no key for this spec.")
-        return Detector(
-            mark.spec,
-            mark.key,
-            tokenizer=mark.tokenizer,
+        return mark.watermark.detector(
+            mark.tokenizer,
             alpha=alpha,
             detector=detector,
+            looks=looks,
             normalise_text=normalise,
         )
 
 
-def load_library(folder: Path | None, tokenizers: Sequence[Any]) -> Library:
-    """Read a folder; a file that is broken is an error, and a file of another kind is none."""
+def load_library(
+    folder: Path | None, tokenizers: Sequence[Any], examples: Path | None = None
+) -> Library:
+    """Read a folder; malformed files raise, other files are ignored.
+
+    Parameters
+    ----------
+    folder
+        Folder of specs, keys and profiles.
+    tokenizers
+        Tokenizers that specs may be for.
+    examples
+        Folder of texts for every client; by default ``examples`` in ``folder``.
+    """
     if folder is None:
-        return Library()
+        return Library(examples=load_examples(examples))
     if not folder.is_dir():
         raise FileProblem(
-            f"there is no folder {str(folder)!r}.", hint="make one with `powermark demo -o out`."
+            f"the folder {str(folder)!r} does not exist.",
+            hint="make one with `powermark demo -o out`.",
         )
     found = _objects(folder)
     specs = {name: WatermarkSpec.from_dict(o, f"the spec {name!r}")
@@ -114,15 +140,16 @@ def load_library(folder: Path | None, tokenizers: Sequence[Any]) -> Library:
     marks = {
         name: LoadedMark(
             name=name,
-            spec=spec,
-            key=_key(folder, name, spec),
+            mark=_mark(folder, name, spec),
             tokenizer=_tokenizer(spec, tokenizers),
             verification=_verification(folder, name),
         )
         for name, spec in specs.items()
     }
     profiles = {file.stem: load_profile(file) for file in sorted(folder.glob("*.npz"))}
-    return Library(marks=marks, profiles=profiles, examples=_examples(folder))
+    own = folder / "examples"
+    texts = load_examples(examples or (own if own.is_dir() else None), _keys(folder, marks))
+    return Library(marks=marks, profiles=profiles, examples=texts)
 
 
 def _objects(folder: Path) -> dict[str, dict[str, Any]]:
@@ -143,12 +170,12 @@ def _read(file: Path) -> Any:
         raise FileProblem(f"cannot read {str(file)!r} as JSON.") from None
 
 
-def _key(folder: Path, name: str, spec: WatermarkSpec) -> SecretKey | HashKey | None:
+def _mark(folder: Path, name: str, spec: WatermarkSpec) -> Watermark | WatermarkSpec:
     own = folder / f"{name}.key"
     if own.exists() or spec.scheme != "pm1":
-        return load_key_for(spec, own if own.exists() else None)
+        return Watermark.load(spec, own if own.exists() else None)
     ring = load_ring(folder) if any(folder.glob("*.key")) else {}
-    return next(iter(tied_keys(spec, ring).values()), None)
+    return next((Watermark(spec, key) for key in tied_keys(spec, ring).values()), spec)
 
 
 def _tokenizer(spec: WatermarkSpec, tokenizers: Sequence[Any]) -> Any:
@@ -166,14 +193,15 @@ def _verification(folder: Path, name: str) -> dict[str, Any] | None:
         return None
     found = _read(file)
     if not isinstance(found, dict) or not isinstance(found.get("checks"), list):
-        raise FileProblem(f"{str(file)!r} is not what `powermark verify --result` writes.")
+        raise FileProblem(f"{str(file)!r} is not a result of `powermark verify --result`.")
     return found
 
 
-def _examples(folder: Path) -> dict[str, str]:
-    found = {}
-    for file in sorted(folder.glob("*.txt")):
-        if file.stat().st_size <= _EXAMPLE_BYTES:
-            with suppress(OSError, UnicodeDecodeError):
-                found[file.stem] = file.read_text(encoding="utf-8").removesuffix("\n")
-    return found
+def _keys(folder: Path, marks: Mapping[str, LoadedMark]) -> list[SecretKey | HashKey]:
+    """Return the keys of all marks, and all other keys of the folder."""
+    loaded = [one.mark.key for one in marks.values() if isinstance(one.mark, Watermark)]
+    others = []
+    for file in folder.glob("*.key"):
+        with suppress(FileProblem):  # of another kind, or damaged
+            others.append(load_key(file))
+    return loaded + others

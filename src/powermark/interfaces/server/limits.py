@@ -1,4 +1,4 @@
-"""What one client may ask of the server, and the threads that do the asking's work."""
+"""Limits on requests, and the threads that compute answers."""
 
 from __future__ import annotations
 
@@ -18,37 +18,49 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds that keep one request from being everybody's problem.
+    """Limits that keep one client from blocking the others.
 
     Parameters
     ----------
     body_bytes
-        Of one request.
+        Size of one request.
     n_tokens
-        Of one text.
+        Length of one text.
     seconds
-        To compute one answer.
-    patience
-        Seconds that a client may take to send its request.
+        Time to compute one answer.
+    client_seconds
+        Seconds that a client may take to send its request, and to read each 64 kB of the answer.
     waiting
-        Requests that may wait for a thread.
+        Requests that may wait for a thread or a process.
+    connections
+        Open connections, at most half of them from one address.
+    idle
+        Seconds that a connection may be idle between requests; longer than a proxy's limit, so that
+        the proxy closes it.
     rate
-        Texts a second of one access token, twice as many at once; a design counts as a text.
+        Texts a second for each access token, twice as many at once; a design counts as a text.
     """
 
     body_bytes: int = 1 << 20
     n_tokens: int = 100_000
     seconds: float = 60.0
-    patience: float = 10.0
-    waiting: int = 256
+    client_seconds: float = 10.0
+    waiting: int = 200
+    connections: int = 1_000
+    idle: float = 75.0
     rate: float = 20.0
 
 
-class Workers:
-    """A few threads, a bounded queue before them, and a bound on the time of each answer.
+def too_slow(limits: Limits) -> Refusal:
+    """Return the refusal of a request that takes too long."""
+    return Refusal(503, "too-slow", f"this takes more than {limits.seconds:g} seconds.")
 
-    Python cannot end a thread: one that takes too long runs on, and its place stays taken. Unlike
-    those of an executor, these threads do not keep the process alive when it is told to stop.
+
+class Workers:
+    """Threads with a bounded queue and a time limit for each answer.
+
+    Python cannot end a thread: one that takes too long keeps running and stays busy. Unlike those
+    of an executor, these threads do not keep a stopped process alive.
     """
 
     def __init__(self, threads: int, limits: Limits) -> None:
@@ -66,10 +78,10 @@ class Workers:
                     future.set_result(work())
                 except BaseException as error:
                     future.set_exception(error)
-            del given, future, work  # else a text stays in memory until the next one comes
+            del given, future, work  # or a text would stay in memory until the next request
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return what ``work`` returns, computed off the event loop."""
+        """Run ``work`` on a thread and return its result."""
         if self.busy >= self._limits.waiting:
             raise Refusal(503, "busy", "too many requests are waiting.", retry_after=1)
         self.busy += 1
@@ -80,9 +92,7 @@ class Workers:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._limits.seconds)
         except TimeoutError:
-            raise Refusal(
-                503, "too-slow", f"this takes more than {self._limits.seconds:g} seconds."
-            ) from None
+            raise too_slow(self._limits) from None
 
     def _free(self, loop: asyncio.AbstractEventLoop) -> None:
         def free() -> None:
@@ -92,6 +102,6 @@ class Workers:
             loop.call_soon_threadsafe(free)
 
     def close(self) -> None:
-        """Let threads end that have nothing more to do; nobody waits for the others."""
+        """End the threads when they are idle, without waiting for them."""
         for _ in range(self._threads):
             self._waiting.put(None)

@@ -1,4 +1,4 @@
-"""Errors as answers: one shape, one sentence, nothing of what the client sent."""
+"""Errors as JSON: a code, a sentence, perhaps a hint; never the client's own input."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from powermark.errors import Infeasible, MissingExtra, PowermarkError, SpecMismatch
 
-_OPTION = re.compile(r"--([a-z][a-z-]*)")
+_ARGUMENT = re.compile("`([a-z_]+)`")
+_FIELDS = {"start": "from", "stop": "to", "checkpoints": "checkpoint"}  # others are as in Python
 _CODES = {400: "malformed", 404: "not-found", 405: "method-not-allowed"}
 
 
 class Problem(BaseModel):
-    """What was wrong: a word for programs, a sentence and perhaps advice for people."""
+    """An error: a code for programs, a message and perhaps a hint for people."""
 
     code: str
     message: str
@@ -26,13 +27,13 @@ class Problem(BaseModel):
 
 
 class Problems(BaseModel):
-    """The answer wherever there is no other."""
+    """The body of every error."""
 
     error: Problem
 
 
 class Refusal(HTTPException):
-    """A request that is not answered, and why."""
+    """An error that ends a request, with its status code."""
 
     def __init__(
         self,
@@ -56,17 +57,17 @@ class Refusal(HTTPException):
 
 
 def problem(code: str, message: str, hint: str | None = None) -> dict[str, Any]:
-    """Return the JSON object of an error; names of options become names of fields."""
+    """Return the JSON object of an error; arguments are fields here, and need no backquotes."""
     said = {"code": code, "message": _fields(message)}
     return {"error": said | ({} if hint is None else {"hint": _fields(hint)})}
 
 
 def _fields(sentence: str) -> str:
-    return _OPTION.sub(lambda option: option[1].replace("-", "_"), sentence)
+    return _ARGUMENT.sub(lambda found: _FIELDS.get(found[1], found[1]), sentence)
 
 
 def of_error(error: PowermarkError) -> Refusal:
-    """Return the refusal that an error of the library amounts to."""
+    """Return the refusal for an error of the library."""
     status, code = 422, "invalid"
     if isinstance(error, Infeasible):
         code = "infeasible"
@@ -78,7 +79,7 @@ def of_error(error: PowermarkError) -> Refusal:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Give every foreseen error the one shape."""
+    """Answer every expected error as a :class:`Problems`."""
 
     @app.exception_handler(PowermarkError)
     async def _of_library(_: Request, error: PowermarkError) -> JSONResponse:
@@ -86,7 +87,7 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _of_fields(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]  # its "input" is the client's text and stays out
+        first = error.errors()[0]  # its "input" may be the client's text: never shown
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         if first["type"] == "json_invalid":
             return Refusal(400, "malformed", "the body is not JSON.").response()

@@ -1,21 +1,24 @@
-"""The routes: who may ask what, and which work answers."""
+"""The routes, and who may use them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from math import ceil
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from powermark.calibration.design import Design
-from powermark.calibration.plan import Plan
-from powermark.detection.detection import Detection
+from powermark.detection.detector import Detection
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.access import LOCAL, Client, is_forwarded
+from powermark.interfaces.server.answers import rendered
 from powermark.interfaces.server.refusals import Problems, Refusal
 from powermark.interfaces.server.service import Service
+from powermark.planning.design import Design
+from powermark.planning.plan import Plan
 from powermark.version import __version__
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `powermark token`.")
@@ -23,22 +26,22 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problems, "description": text}
     for status, text in {
         400: "The body is not JSON.",
-        401: "No token, or none that is known.",
+        401: "The token is missing or unknown.",
         403: "The token's scope does not allow this.",
         404: "No spec or profile has this name.",
         408: "The request took too long to arrive.",
         413: "The body or the text is too large.",
         415: "The content type is not application/json.",
-        421: "Asked by a name that is not this machine's.",
-        422: "A value is out of its domain, or no design can do what is asked.",
+        421: "The host name is not this machine's.",
+        422: "A value is out of its domain, or no design meets the request.",
         429: "Too many texts with this token.",
-        503: "Busy, or the answer takes too long.",
+        503: "The server is busy, or the answer takes too long.",
     }.items()
 }
 
 
 async def service_of(request: Request) -> Service:
-    """Return the service that the application holds."""
+    """Return the service of the application."""
     service: Service = request.app.state.service
     return service
 
@@ -47,21 +50,43 @@ Serving = Annotated[Service, Depends(service_of)]
 Presented = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-async def known_of(request: Request, service: Serving, presented: Presented) -> Client:
-    """Return who asks; refuse those who may not."""
+def admit(request: Request) -> Client:
+    """Return the client; refuse unknown ones before the body is read."""
+    service: Service = request.app.state.service
     if service.tokens is None:
         if is_forwarded(request.headers):
             raise Refusal(
                 403,
                 "forwarded",
-                "a server without tokens answers to its own machine, not through a proxy.",
+                "a server without tokens only answers its own machine, not through a proxy.",
                 hint="start it with a file of tokens, made by `powermark token`.",
             )
         return LOCAL
-    client = None if presented is None else service.tokens.client(presented.credentials)
+    kind, _, presented = request.headers.get("authorization", "").partition(" ")
+    client = service.tokens.client(presented.strip()) if kind.lower() == "bearer" else None
     if client is None:
         raise Refusal(401, "token", "this server needs an access token.")
     request.state.client = client.name
+    return client
+
+
+class Authenticated(APIRoute):
+    """A route that checks the token first; FastAPI would read the body first."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler behind the check."""
+        handle = super().get_route_handler()
+
+        async def admitted(request: Request) -> Response:
+            request.state.known = admit(request)
+            return await handle(request)
+
+        return admitted
+
+
+async def known_of(request: Request, _: Presented) -> Client:
+    """Return the client; the route has checked the token, so this only documents it."""
+    client: Client = request.state.known
     return client
 
 
@@ -69,31 +94,36 @@ Known = Annotated[Client, Depends(known_of)]
 
 
 def charge(service: Service, client: Client, texts: int = 1) -> None:
-    """Refuse a client that asks too often; check and count in one step, as many ask at once."""
+    """Refuse a client over its rate; check and count in one step, as requests are concurrent."""
     wait = 0.0 if service.tokens is None else service.rates.charge(client, texts)
     if wait > 0.0:
         raise Refusal(429, "rate", "too many texts with this token.", retry_after=ceil(wait))
 
 
 async def client_of(client: Known, service: Serving) -> Client:
-    """Return who asks, for one text or one design."""
+    """Return the client, charged for one text or design."""
     charge(service, client)
     return client
 
 
-Asking = Annotated[Client, Depends(client_of)]
+Charged = Annotated[Client, Depends(client_of)]
 
 
-async def inspector_of(client: Asking) -> Client:
-    """Return who asks, if token-level answers may be given."""
+async def inspector_of(client: Charged) -> Client:
+    """Return the client if it may get token-level answers."""
     if not client.inspects:
         raise Refusal(403, "scope", "this needs a token with the scope inspect.")
     return client
 
 
-Inspecting = Annotated[Client, Depends(inspector_of)]
-api = APIRouter(prefix="/v1", responses=_PROBLEMS)
+Inspector = Annotated[Client, Depends(inspector_of)]
+api = APIRouter(prefix="/v1", responses=_PROBLEMS, route_class=Authenticated)
 health = APIRouter()
+monitoring = APIRouter(route_class=Authenticated)
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")
 
 
 def _documented(model: Any, description: str) -> dict[int | str, dict[str, Any]]:
@@ -101,51 +131,45 @@ def _documented(model: Any, description: str) -> dict[int | str, dict[str, Any]]
 
 
 @api.post("/plan", responses=_documented(Plan, "As `powermark plan --json`."))
-async def plan(asked: schemas.PlanAsked, _: Asking, service: Serving) -> JSONResponse:
+async def plan(body: schemas.PlanRequest, _: Charged, service: Serving) -> Response:
     """Choose gamma and delta: give all but one of n_tokens, alpha, power, kl."""
-    found = await service.designing.run(lambda: service.plan(asked).to_dict())
-    return JSONResponse(found)
+    return _json(await service.design("plan", body))
 
 
 @api.post("/spec", responses=_documented(dict[str, Any], "As `powermark plan -o` writes."))
-async def spec(asked: schemas.SpecAsked, _: Asking, service: Serving) -> JSONResponse:
+async def spec(body: schemas.SpecRequest, _: Charged, service: Serving) -> Response:
     """Freeze a plan into a watermark spec."""
-    found = await service.designing.run(lambda: service.spec(asked).to_dict())
-    return JSONResponse(found)
+    return _json(await service.design("spec", body))
 
 
 @api.post("/power", responses=_documented(Design, "As `powermark power --json`."))
-async def power(asked: schemas.PowerAsked, _: Asking, service: Serving) -> JSONResponse:
+async def power(body: schemas.PowerRequest, _: Charged, service: Serving) -> Response:
     """Say what a given gamma and delta will do."""
-    found = await service.designing.run(lambda: service.power(asked).to_dict())
-    return JSONResponse(found)
+    return _json(await service.design("power", body))
 
 
 @api.post("/curve", responses=_documented(schemas.Curve, "As `powermark curve --json`."))
-async def curve(asked: schemas.CurveAsked, _: Asking, service: Serving) -> JSONResponse:
+async def curve(body: schemas.CurveRequest, _: Charged, service: Serving) -> Response:
     """Vary one quantity."""
-    found = await service.designing.run(lambda: service.curve(asked).to_dict())
-    return JSONResponse(found)
+    return _json(await service.design("curve", body))
 
 
 @api.post(
     "/detect",
     responses=_documented(Detection | schemas.Verdict, "As `powermark detect --json`."),
 )
-async def detect(asked: schemas.DetectAsked, client: Asking, service: Serving) -> JSONResponse:
+async def detect(body: schemas.DetectRequest, client: Charged, service: Serving) -> Response:
     """Look for a mark in one text."""
-    if asked.tokens:
+    if body.tokens:
         await inspector_of(client)
-    found = await service.detecting.run(lambda: service.detect(asked, client))
-    return JSONResponse(found)
+    return _json(await service.detecting.run(lambda: rendered(service.detect(body, client))))
 
 
 @api.post("/detect/batch", responses=_documented(schemas.Batch, "A result for each text."))
-async def detect_batch(asked: schemas.BatchAsked, client: Known, service: Serving) -> JSONResponse:
+async def detect_batch(body: schemas.BatchRequest, client: Known, service: Serving) -> Response:
     """Look for a mark in many texts; each counts towards the token's rate."""
-    charge(service, client, len(asked.texts))
-    found = await service.detecting.run(lambda: service.detect_many(asked, client))
-    return JSONResponse(found)
+    charge(service, client, len(body.texts))
+    return _json(await service.detecting.run(lambda: rendered(service.detect_many(body, client))))
 
 
 @api.post(
@@ -155,27 +179,28 @@ async def detect_batch(asked: schemas.BatchAsked, client: Known, service: Servin
     },
     response_model=None,
 )
-async def report(asked: schemas.DetectAsked, client: Inspecting, service: Serving) -> HTMLResponse:
-    """Look for a mark and return a page that stands alone."""
-    page = await service.detecting.run(lambda: service.report(asked, client))
+async def report(body: schemas.DetectRequest, client: Inspector, service: Serving) -> HTMLResponse:
+    """Look for a mark and return a self-contained HTML page."""
+    page = await service.detecting.run(lambda: service.report(body, client))
     return HTMLResponse(page, headers={"content-disposition": 'attachment; filename="report.html"'})
 
 
 @api.get("/specs")
-async def specs(client: Asking, service: Serving) -> dict[str, Any]:
-    """Return what is loaded, and what this client may do."""
+async def specs(client: Charged, service: Serving) -> dict[str, Any]:
+    """Return the loaded specs, profiles and examples, and the scope of the token."""
     library, writer = service.library, service.writer
     return {
         "version": __version__,
         "scope": client.scope,
         "model": None if writer is None else writer.model.name,
+        "chat": writer is not None and writer.model.chats,
         "specs": [mark.to_dict() for mark in library.marks.values()],
         "profiles": [{"name": name, **p.origin} for name, p in library.profiles.items()],
         "examples": [{"name": name, "text": text} for name, text in library.examples.items()],
     }
 
 
-generating = APIRouter(prefix="/v1", responses=_PROBLEMS)
+generating = APIRouter(prefix="/v1", responses=_PROBLEMS, route_class=Authenticated)
 
 
 @generating.post(
@@ -184,11 +209,11 @@ generating = APIRouter(prefix="/v1", responses=_PROBLEMS)
     responses={200: {"content": {"application/x-ndjson": {}}, "description": "A line a step."}},
 )
 async def generate(
-    asked: schemas.GenerateAsked, _: Inspecting, service: Serving
+    body: schemas.GenerateRequest, _: Inspector, service: Serving
 ) -> StreamingResponse:
-    """Continue a prompt with the mark, and with compare beside it without."""
+    """Answer a chat, or continue a text, with the mark and, with compare, a second time without."""
     assert service.writer is not None
-    lines = service.writer.events(service.library.mark(asked.spec), asked)
+    lines = service.writer.events(service.library.mark(body.spec), body)
     first = await anext(lines)
 
     async def all_lines() -> Any:
@@ -201,19 +226,19 @@ async def generate(
 
 @health.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """Say that the event loop turns."""
+    """Answer while the event loop runs."""
     return {"status": "alive"}
 
 
 @health.get("/readyz")
 async def readyz(service: Serving) -> dict[str, Any]:
-    """Say that specs are loaded and threads are free."""
+    """Answer if specs are loaded and detection accepts requests."""
     if service.detecting.busy >= service.limits.waiting:
         raise Refusal(503, "busy", "too many requests are waiting.", retry_after=1)
     return {"status": "ready", "specs": len(service.library.marks)}
 
 
-@health.get("/metrics", response_class=Response)
-async def metrics(_: Asking, service: Serving) -> Response:
+@monitoring.get("/metrics", response_class=Response)
+async def metrics(_: Charged, service: Serving) -> Response:
     """Return counters for Prometheus."""
     return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4")

@@ -1,33 +1,35 @@
-"""Running the application: the socket, the patience with slow clients, the end."""
+"""Run the application: socket, file descriptors, log, shutdown."""
 
 from __future__ import annotations
 
-import ipaddress
+import asyncio
+import gc
+import logging
 import socket
-from asyncio import TimerHandle
+import time
+from functools import partial
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 
 from powermark.errors import FileProblem, InvalidInput
+from powermark.interfaces.server.access import is_loopback
+from powermark.interfaces.server.connections import BoundedProtocol, Connections
+from powermark.interfaces.server.limits import Limits
+from powermark.interfaces.server.telemetry import Log, LogHandler
 
-_GRACE = 30  # seconds that running requests get when the server is told to stop
-_IDLE = 75  # seconds between requests; longer than a proxy keeps a connection, so that it ends it
-_CONNECTIONS = 1_000
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server on this address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+_GRACE = 30  # seconds for running requests to finish after a stop signal
+_FAREWELL = 1.0  # seconds to announce the end of kept connections to their clients
+_BACKLOG = 1024  # connections that the system keeps until they are accepted
+_AT_ONCE = 64  # connections accepted before the first of them is counted
+_DESCRIPTORS = 4096  # to ask the system for
+_OTHERS = 128  # descriptors not for connections, including those accepted at once
 
 
 def check_exposure(host: str, *, has_tokens: bool) -> None:
-    """Refuse to let strangers in without tokens."""
+    """Refuse to serve other machines without tokens."""
     if not is_loopback(host) and not has_tokens:
         raise InvalidInput(
             f"others could reach {host}: a server beyond this machine needs --tokens FILE.",
@@ -35,73 +37,98 @@ def check_exposure(host: str, *, has_tokens: bool) -> None:
         )
 
 
+def connections_for(wanted: int) -> int:
+    """Return how many connections the system allows; each may need a second descriptor."""
+    try:
+        import resource
+    except ImportError:  # Windows, where sockets are not files
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    more = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < more:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+        soft = more
+    room = wanted if soft == resource.RLIM_INFINITY else (soft - _OTHERS) // 2
+    if room < 10:
+        raise InvalidInput(
+            f"{soft} file descriptors are too few for a server.", hint="raise `ulimit -n`."
+        )
+    return min(wanted, room)
+
+
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; port 0 is any free one."""
+    """Return a listening socket; port 0 is any free one."""
     if not 0 <= port < 2**16:
         raise InvalidInput(f"--port must be from 0 to 65535; got {port}.")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=1024)
+        plain = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise FileProblem(
             f"cannot listen on {host} port {port}: {error.strerror}.",
             hint="choose another --port.",
         ) from None
+    # asyncio sets TCP_NODELAY only on sockets declared as TCP; without it the client's delayed
+    # acknowledgement delays each answer on a kept connection
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, plain.detach())
 
 
-class PatientProtocol(H11Protocol):
-    """HTTP with an end to patience: headers that have begun and do not end in time are cut off.
+class Server(uvicorn.Server):
+    """uvicorn's server with limits on connections, and a shutdown that loses no request."""
 
-    uvicorn bounds how long a connection may be idle between requests, not how long the first one,
-    or one that has begun, may take to arrive. The body has a bound of its own in the guard.
-    """
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self._connections = connections
 
-    patience = 10.0
-    _timer: TimerHandle | None = None
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; asyncio uses the backlog as its number of accepts too, so set it again after."""
+        await super().startup(sockets)
+        for listener in sockets or []:
+            listener.listen(_BACKLOG)
 
-    def connection_made(self, transport: Any) -> None:
-        """Start waiting for the first request."""
-        super().connection_made(transport)
-        self._wait()
+    async def on_tick(self, counter: int) -> bool:
+        """End the connections of slow readers, ten times a second."""
+        self._connections.check()
+        return await super().on_tick(counter)
 
-    def data_received(self, data: bytes) -> None:
-        """Start waiting for the end of the headers, and stop when it has come."""
-        super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_waiting()
-        elif self._timer is None:
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        super().connection_lost(exc)
-        self._stop_waiting()
-
-    def _wait(self) -> None:
-        self._timer = self.loop.call_later(self.patience, self.transport.close)
-
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more connections; announce the end of open ones in their last answer."""
+        for server in self.servers:
+            server.close()
+        state, end = self.server_state, time.monotonic() + _FAREWELL
+        state.default_headers = [*state.default_headers, CLOSE_HEADER]
+        for connection in list(state.connections):
+            connection.say_goodbye()  # type: ignore[union-attr]
+        while state.connections and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
 
 
-def server_of(app: FastAPI) -> uvicorn.Server:
-    """Return a server that finishes the requests that are running when it is told to stop."""
+def server_of(app: FastAPI, limits: Limits | None = None) -> Server:
+    """Return a server that finishes running requests before it stops."""
+    limits = limits or Limits()
+    connections = Connections(limits)
+    protocol: Any = partial(BoundedProtocol, connections=connections)
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=protocol,
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=_CONNECTIONS,
-        timeout_keep_alive=_IDLE,
+        backlog=_AT_ONCE,
+        timeout_keep_alive=int(limits.idle),
         timeout_graceful_shutdown=_GRACE,
     )
-    return uvicorn.Server(config)
+    return Server(config, connections)
 
 
-def run(app: FastAPI, listener: socket.socket) -> None:
-    """Serve until a signal says stop."""
-    server_of(app).run(sockets=[listener])
+def run(app: FastAPI, listener: socket.socket, limits: Limits, log: Log) -> None:
+    """Serve until a stop signal."""
+    for name in ("uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [LogHandler(log)], False
+        logger.setLevel(logging.WARNING)
+    gc.collect()
+    gc.freeze()  # or a large answer makes the collector walk all loaded objects, for 200 ms
+    server_of(app, limits).run(sockets=[listener])

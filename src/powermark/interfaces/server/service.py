@@ -1,46 +1,36 @@
-"""The work behind the routes: from what was asked to the JSON that the command line prints."""
+"""The work behind the routes: from a checked request to the JSON that the command line prints."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from powermark.calibration.design import Design, evaluate
-from powermark.calibration.edits import Edits
-from powermark.calibration.plan import Plan, plan
-from powermark.calibration.signal import SignalModel
-from powermark.detection.detection import Detection, Detector
-from powermark.detection.report import Piece, evidence_path, html_report, pieces, words_of
-from powermark.detection.scoring import Scores
-from powermark.errors import InvalidInput, PowermarkError
-from powermark.interfaces.designs import (
-    Curve,
-    check_profile,
-    curve_of,
-    signal_model,
-    steering_of,
-)
-from powermark.interfaces.detections import answer, inspection
+from powermark.checks import Ids
+from powermark.detection.detector import Detection, Detector
+from powermark.detection.inspection import Inspection
+from powermark.errors import PowermarkError
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.access import Client, Rates, Tokens
+from powermark.interfaces.server.design_process import Designer
+from powermark.interfaces.server.design_worker import Designs, Route
 from powermark.interfaces.server.library import Detectors, Library
 from powermark.interfaces.server.limits import Limits, Workers
 from powermark.interfaces.server.refusals import Refusal, of_error, problem
 from powermark.interfaces.server.telemetry import Log, Metrics
 from powermark.interfaces.server.writer import Writer
-from powermark.watermark.spec import WatermarkSpec
 
-_SMALLEST_P = 1e-12  # that the scope `detect` is told
+T = TypeVar("T")
+_SMALLEST_P = 1e-12  # shown to the scope `detect`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """All that a running server has; made by :func:`new_service`."""
+    """The parts of a running server; made by :func:`new_service`."""
 
     library: Library
     detectors: Detectors
@@ -49,173 +39,129 @@ class Service:
     rates: Rates
     metrics: Metrics
     log: Log
-    designing: Workers
+    designing: Designer
+    steering: Designer
     detecting: Workers
     writer: Writer | None
 
+    def start(self) -> None:
+        """Start the processes for designs, which load while the server starts."""
+        self.designing.start()
+        self.steering.start()
+
     def close(self) -> None:
-        """Take no more work."""
+        """Stop accepting work."""
         self.designing.close()
+        self.steering.close()
         self.detecting.close()
 
-    def plan(self, asked: schemas.PlanAsked) -> Plan:
-        """Solve for the quantity that is left out."""
-        schemas.check_steering(asked)
-        options = steering_of(
-            asked.steer,
-            checkpoints=asked.checkpoint,
-            delta_cap=asked.delta_cap,
-            kl_cap=asked.kl_cap,
-            precision=asked.precision,
-        )
-        return plan(
-            n_tokens=asked.n_tokens,
-            alpha=asked.alpha,
-            power=asked.power,
-            kl=asked.kl,
-            method=asked.method,
-            gamma=asked.gamma,
-            delta=asked.delta,
-            attacked_power=asked.attacked_power,
-            variance_inflation=asked.variance_inflation,
-            signal=self._signal(asked),
-            **_edits(asked),
-            **options,
-        )
+    async def design(self, route: Route, request: schemas.SignalFields) -> bytes:
+        """Return the JSON of a design; steered plans are slow and have their own process."""
+        self.library.profile(request.profile)
+        if isinstance(request, schemas.SpecRequest) and request.like is not None:
+            self.library.mark(request.like)
+        slow = isinstance(request, schemas.PlanRequest) and request.steer
+        return await (self.steering if slow else self.designing).ask(route, request)
 
-    def spec(self, asked: schemas.SpecAsked) -> WatermarkSpec:
-        """Freeze a plan, for the vocabulary of a loaded spec or for a number of ids."""
-        like = None if asked.like is None else self.library.mark(asked.like).spec
-        size = asked.vocab_size if like is None else like.vocab_size
-        if size is None:
-            raise InvalidInput(
-                "a spec needs to know the vocabulary.", hint="give like or vocab_size."
-            )
-        if asked.signal != "dirichlet":
-            asked = asked.model_copy(update={"vocab_size": None})
-        digest = like.tokenizer_digest if like else None
-        check_profile(self._signal(asked), size, digest)
-        return WatermarkSpec.from_plan(
-            self.plan(asked),
-            vocab_size=size,
-            tokenizer_digest=digest,
-            key_fingerprint=like.key_fingerprint if like else None,
-        )
-
-    def power(self, asked: schemas.PowerAsked) -> Design:
-        """Say what a design gives."""
-        return evaluate(
-            asked.gamma,
-            asked.delta,
-            n_tokens=asked.n_tokens,
-            alpha=asked.alpha,
-            signal=self._signal(asked),
-            edits=Edits(**_edits(asked)),
-            variance_inflation=asked.variance_inflation,
-            test=asked.test,
-        )
-
-    def curve(self, asked: schemas.CurveAsked) -> Curve:
-        """Vary one quantity."""
-        names = ("n_tokens", "alpha", "power", "kl", "gamma", "delta")
-        return curve_of(
-            asked.over,
-            start=asked.start,
-            stop=asked.stop,
-            points=asked.points,
-            given={name: getattr(asked, name) for name in names},
-            signal=self._signal(asked),
-            variance_inflation=asked.variance_inflation,
-            edits=_edits(asked),
-            attacked_power=asked.attacked_power,
-        )
-
-    def _signal(self, asked: schemas.SignalAsked) -> SignalModel:
-        profile = self.library.profile(asked.profile)
-        return signal_model(
-            asked.signal, asked.vocab_size, asked.concentration, asked.mixture, profile
-        )
-
-    def detect(self, asked: schemas.DetectAsked, client: Client) -> dict[str, Any]:
+    def detect(self, request: schemas.DetectRequest, client: Client) -> dict[str, Any]:
         """Look for a mark in one text."""
-        detector = self._detector(asked, [asked], client)
-        found, scores = self._inspect(detector, asked)
-        self._count(asked.spec, [found])
-        if not asked.tokens:
-            return told(found, asked.source, client)
-        return answer(found, asked.source) | inspection(
-            found, scores, self._pieces(detector, scores, asked)
+        if request.tokens:
+            return {"source": request.source, **self._inspect(request, client).to_dict()}
+        detector = self._detector(request, [request], client)
+        ids, prompt = (
+            self._ids(detector, part) for part in (request.content, request.prompt or [])
         )
+        start = time.thread_time()
+        [found] = detector.detect_many([ids], prompts=[prompt], copied=[_is_text(request)])
+        self.metrics.detecting.inc(time.thread_time() - start)
+        self._count(request.spec, [found])
+        return shown_to(client, found, request.source)
 
-    def report(self, asked: schemas.DetectAsked, client: Client) -> str:
+    def report(self, request: schemas.DetectRequest, client: Client) -> str:
         """Return the page that ``powermark detect --html`` writes."""
-        detector = self._detector(asked, [asked], client)
-        found, scores = self._inspect(detector, asked)
-        self._count(asked.spec, [found])
-        shown = self._pieces(detector, scores, asked)
-        return html_report(found, shown, evidence_path(scores, found))
+        return self._inspect(request, client).html()
 
-    def detect_many(self, asked: schemas.BatchAsked, client: Client) -> dict[str, Any]:
+    def _inspect(self, request: schemas.DetectRequest, client: Client) -> Inspection:
+        detector = self._detector(request, [request], client)
+        tokens = self._read(detector, request.content, detector.tokens_of)
+        self._check_length(tokens.ids)
+        prompt = self._ids(detector, request.prompt or [])
+        start = time.thread_time()
+        seen = detector.inspect(tokens, prompt=prompt)
+        self.metrics.detecting.inc(time.thread_time() - start)
+        self._count(request.spec, [seen.detection])
+        return seen
+
+    def detect_many(self, request: schemas.BatchRequest, client: Client) -> dict[str, Any]:
         """Look for a mark in many texts; one that cannot be read does not stop the rest."""
-        detector = self._detector(asked, asked.texts, client)
-        results: list[dict[str, Any]] = [{} for _ in asked.texts]
-        read: list[tuple[int, Any, Any]] = []  # place, ids of the text, ids of its prompt
-        for place, text in enumerate(asked.texts):
+        detector = self._detector(request, request.texts, client)
+        results: list[dict[str, Any]] = [{} for _ in request.texts]
+        read: list[tuple[int, Any, Any, bool]] = []  # place, ids of text and prompt, whether copied
+        for place, text in enumerate(request.texts):
             try:
                 both = self._ids(detector, text.content), self._ids(detector, text.prompt or [])
-                read.append((place, *both))
+                read.append((place, *both, _is_text(text)))
             except (PowermarkError, Refusal) as error:
                 results[place] = _failure(text.source, error)
         start = time.thread_time()
-        found = _each(detector, [ids for _, ids, _ in read], [before for *_, before in read])
+        found = _each(detector, [parts for _, *parts in read])
         self.metrics.detecting.inc(time.thread_time() - start)
-        self._count(asked.spec, [one for one in found if isinstance(one, Detection)])
+        self._count(request.spec, [one for one in found if isinstance(one, Detection)])
         for (place, *_), one in zip(read, found, strict=True):
-            source = asked.texts[place].source
+            source = request.texts[place].source
             results[place] = (
-                told(one, source, client) if isinstance(one, Detection) else _failure(source, one)
+                shown_to(client, one, source)
+                if isinstance(one, Detection)
+                else _failure(source, one)
             )
         return {"results": results}
 
     def _detector(
-        self, asked: schemas.DetectorAsked, texts: Sequence[schemas.TextAsked], client: Client
+        self, request: schemas.DetectorOptions, texts: Sequence[schemas.TextInput], client: Client
     ) -> Detector:
-        """Return the detector that is asked for; another test, or ids, would be a finer oracle."""
-        planned = self.library.mark(asked.spec).spec.planned_detector
-        own = asked.alpha is not None or asked.detector not in (None, planned)
+        """Return the requested detector; other tests, or ids, would be a finer oracle."""
+        planned = self.library.mark(request.spec).spec.planned_detector
+        own = (
+            request.alpha is not None
+            or request.detector not in (None, planned)
+            or request.looks > 1
+        )
         ids = any(text.token_ids is not None for text in texts)
         if (own or ids) and not client.inspects:
             raise Refusal(
                 403,
                 "scope",
-                "the scope detect gets the plan's test of a text at the plan's level; token ids, "
-                "another detector or alpha need the scope inspect.",
+                "the scope detect runs the plan's test of a text at the plan's level; token ids, "
+                "another detector or alpha and several looks need the scope inspect.",
             )
-        return self.detectors.get(asked.spec, asked.alpha, asked.detector, asked.normalise)
+        kinds = tuple(request.detector) if isinstance(request.detector, list) else request.detector
+        return self.detectors.get(
+            request.spec, request.alpha, kinds, request.looks, request.normalise
+        )
 
-    def _inspect(self, detector: Detector, asked: schemas.TextAsked) -> tuple[Detection, Scores]:
-        ids = self._ids(detector, asked.content)
-        prompt = None if asked.prompt is None else self._ids(detector, asked.prompt)
-        start = time.thread_time()
-        found = detector.inspect(ids, prompt=prompt)
-        self.metrics.detecting.inc(time.thread_time() - start)
-        return found
-
-    def _ids(self, detector: Detector, content: str | list[int]) -> Any:
-        """Return token ids, of which there may be so many."""
-        start = time.thread_time()
-        ids = np.asarray(detector.ids_of(content), np.int64)
-        self.metrics.tokenising.inc(time.thread_time() - start)
-        if ids.size > self.limits.n_tokens:
-            most = self.limits.n_tokens
-            raise Refusal(413, "too-large", f"a text may have {most:,} tokens; got {ids.size:,}.")
+    def _ids(self, detector: Detector, content: str | list[int]) -> Ids:
+        """Tokenise; refuse a text over the limits."""
+        ids = np.asarray(self._read(detector, content, detector.ids_of), np.int64)
+        self._check_length(ids)
         return ids
 
-    def _pieces(
-        self, detector: Detector, scores: Scores, asked: schemas.DetectAsked
-    ) -> list[Piece]:
-        tokenizer = self.library.mark(asked.spec).tokenizer
-        return pieces(scores, words_of(detector, tokenizer, asked.content))
+    def _read(
+        self, detector: Detector, content: str | list[int], read: Callable[[str | list[int]], T]
+    ) -> T:
+        """Read a text by a method of the detector; refuse one that normalising makes too long."""
+        start = time.thread_time()
+        if isinstance(content, str) and len(detector.prepare(content)) > self.limits.body_bytes:
+            raise Refusal(413, "too-large", "the text is too long when it is normalised.")
+        found = read(content)
+        self.metrics.tokenising.inc(time.thread_time() - start)
+        return found
+
+    def _check_length(self, ids: Ids) -> None:
+        if ids.size > self.limits.n_tokens:
+            most = self.limits.n_tokens
+            raise Refusal(
+                413, "too-large", f"a text may have at most {most:,} tokens; got {ids.size:,}."
+            )
 
     def _count(self, spec: str, found: list[Detection]) -> None:
         for one in found:
@@ -223,20 +169,24 @@ class Service:
         self.metrics.tokens.inc(sum(one.tokens for one in found))
 
 
-def _each(
-    detector: Detector, texts: list[Any], prompts: list[Any]
-) -> list[Detection | PowermarkError]:
-    """Detect in all texts at once; where that fails, one by one, to know in which."""
+def _is_text(request: schemas.TextInput) -> bool:
+    return isinstance(request.content, str)
+
+
+def _each(detector: Detector, texts: list[list[Any]]) -> list[Detection | PowermarkError]:
+    """Detect in all texts at once; if that fails, one by one, to find the one that fails.
+
+    A text is a list: its ids, the ids of its prompt, and whether it was copied.
+    """
+    if not texts:
+        return []
+    ids, prompts, copied = zip(*texts, strict=True)
     try:
-        return [*detector.detect_many(texts, prompts=prompts)] if texts else []
+        return [*detector.detect_many(ids, prompts=prompts, copied=copied)]
     except PowermarkError as error:
         if len(texts) == 1:
             return [error]
-    return [
-        one
-        for text, before in zip(texts, prompts, strict=True)
-        for one in _each(detector, [text], [before])
-    ]
+    return [one for text in texts for one in _each(detector, [text])]
 
 
 def _failure(source: str, error: PowermarkError | Refusal) -> dict[str, Any]:
@@ -244,15 +194,10 @@ def _failure(source: str, error: PowermarkError | Refusal) -> dict[str, Any]:
     return {"source": source, **problem(why.code, why.detail, why.hint)}
 
 
-def _edits(asked: schemas.SignalAsked) -> dict[str, Any]:
-    names = ("edit_rate", "survival", "removal", "context_width")
-    return {name: getattr(asked, name) for name in names}
-
-
-def told(found: Detection, source: str, client: Client) -> dict[str, Any]:
-    """Return all of a detection, or the little that the scope ``detect`` is told."""
+def shown_to(client: Client, found: Detection, source: str) -> dict[str, Any]:
+    """Return all of a detection, or the coarse fields that the scope ``detect`` may see."""
     if client.inspects:
-        return answer(found, source)
+        return {"source": source, **found.to_dict()}
     decade = np.ceil(np.log10(max(found.p, _SMALLEST_P)))
     return {
         "source": source,
@@ -276,8 +221,10 @@ def new_service(
     log: Log | None = None,
     model: Any = None,
 ) -> Service:
-    """Put a service together; planning has a thread of its own and cannot hold up detection."""
-    limits = limits or Limits()
+    """Return a service; designs run in processes of their own and cannot block detection."""
+    limits, log = limits or Limits(), log or Log()
+    specs = {name: mark.spec for name, mark in library.marks.items()}
+    designs = Designs(specs, dict(library.profiles))
     return Service(
         library=library,
         detectors=Detectors(library),
@@ -285,8 +232,9 @@ def new_service(
         tokens=tokens,
         rates=Rates(limits.rate),
         metrics=Metrics(),
-        log=log or Log(),
-        designing=Workers(2, limits),
+        log=log,
+        designing=Designer(designs, limits, log),
+        steering=Designer(designs, limits, log),
         detecting=Workers(threads or os.cpu_count() or 1, limits),
         writer=None if model is None else Writer(model, limits),
     )

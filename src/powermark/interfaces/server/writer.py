@@ -1,7 +1,7 @@
-"""A model that writes while one watches: marked and unmarked text side by side, with evidence.
+"""Generate text token by token: marked and unmarked side by side, with the evidence so far.
 
-One text is written at a time, because torch's random state is one for all. The first line of an
-answer comes with the first token; a client that goes away stops the writing.
+One request is served at a time, because torch has one random state. The first line of an answer
+comes with the first token; generation stops if the client disconnects.
 """
 
 from __future__ import annotations
@@ -16,55 +16,57 @@ from typing import Any
 
 import numpy as np
 
-from powermark.detection.evalue import log_e_path, planned_rate
 from powermark.detection.scoring import REASONS, score
-from powermark.errors import PowermarkError
-from powermark.evaluation.writing import sampling_for, write_texts
-from powermark.interfaces.generations import mark_parts, signature_of
+from powermark.detection.text import text_of
+from powermark.errors import InvalidInput, PowermarkError
+from powermark.generation.prompts import in_style
+from powermark.generation.writing import mark_for, sampling_for, write_texts
+from powermark.interfaces.generations import signature_of
 from powermark.interfaces.server.library import LoadedMark
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.refusals import Refusal, of_error
-from powermark.interfaces.server.schemas import GenerateAsked
+from powermark.interfaces.server.schemas import GenerateRequest
 from powermark.interfaces.server.telemetry import Log
-from powermark.watermark.embed import scheme_of
+from powermark.models.chat import Prompt, Thoughts
+from powermark.statistics.p_values import log_e_path
+from powermark.watermark.watermark import Watermark
 
 Event = dict[str, Any]
 _ALPHA = 0.01  # for specs without a plan
 
 
 class Writer:
-    """A loaded language model, and the lock that lets one client at a time use it."""
+    """A loaded language model, and the lock that admits one client at a time."""
 
     def __init__(self, model: Any, limits: Limits) -> None:
         self.model, self._limits = model, limits
         self._lock = threading.Lock()
 
-    async def events(self, mark: LoadedMark, asked: GenerateAsked) -> AsyncIterator[bytes]:
+    async def events(self, mark: LoadedMark, request: GenerateRequest) -> AsyncIterator[bytes]:
         """Yield a line of JSON for each step, and the records at the end."""
-        if mark.key is None:
-            raise Refusal(422, "no-key", "the server has no key for this spec.")
+        watermark = mark.watermark
         if not self._lock.acquire(blocking=False):
             raise Refusal(503, "busy", "another text is being written.", retry_after=5)
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[Event | Refusal | None]()
         gone = threading.Event()
 
-        def tell(event: Event | Refusal | None) -> None:
+        def send(event: Event | Refusal | None) -> None:
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, event)
-            except RuntimeError:  # the server has ended: nobody listens
+            except RuntimeError:  # the server has stopped
                 gone.set()
 
         def work() -> None:
             try:
-                self._write(mark, asked, tell, gone)
+                self._write(watermark, request, send, gone)
             except PowermarkError as error:
-                tell(of_error(error))
+                send(of_error(error))
             except Exception as error:  # its message may quote the prompt
                 Log().error(error)
-                tell(Refusal(500, "broken", "the text could not be finished."))
+                send(Refusal(500, "broken", "the text could not be finished."))
             finally:
                 self._lock.release()
-                tell(None)
+                send(None)
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
@@ -81,43 +83,48 @@ class Writer:
             gone.set()
 
     def _write(
-        self, mark: LoadedMark, asked: GenerateAsked, tell: Any, gone: threading.Event
+        self, mark: Watermark, request: GenerateRequest, send: Any, gone: threading.Event
     ) -> None:
-        from powermark.integrations.transformers import WatermarkConfig
-
-        assert mark.key is not None
+        plan = mark.spec.plan
+        profile = None if plan is None else plan.profile
         sampling, notes = sampling_for(
-            (mark.spec.design or {}).get("profile"),
-            asked.n_tokens,
-            temperature=asked.temperature,
-            top_k=asked.top_k,
-            top_p=asked.top_p,
+            profile,
+            request.n_tokens,
+            temperature=request.temperature,
+            top_k=request.top_k,
+            top_p=request.top_p,
+            min_p=request.min_p,
+            repetition_penalty=request.repetition_penalty,
         )
-        prompts = [asked.prompt] * (2 if asked.compare else 1)
-        config = WatermarkConfig(
-            mark.spec,
-            mark.key,
-            self.model.tokenizer,
-            temperature=sampling.temperature or 1.0,
-            marked=lambda ids: np.arange(ids.shape[0]) == 0,
+        [prompt], more = in_style(
+            [_prompt(request)],
+            chats=self.model.chats,
+            profile=profile,
+            raw=request.raw,
+            system=request.system,
         )
-        seed = secrets.randbits(31) if asked.seed is None else asked.seed
+        notes, prompts = [*notes, *more], [prompt] * (2 if request.compare else 1)
+        config = mark_for(mark, self.model, sampling, rows=lambda ids: np.arange(len(ids)) == 0)
+        seed = secrets.randbits(31) if request.seed is None else request.seed
         rows = [_Row(self.model, mark) for _ in prompts]
-        start = len(self.model.encode(asked.prompt))
+        start = len(self.model.encode(prompt))
         deadline = time.monotonic() + 5 * self._limits.seconds
 
+        thoughts = Thoughts(self.model.tokenizer)
+
         def stop(ids: Any) -> bool:
-            written = ids[:, start:].tolist()
-            tell({"rows": [row.step(one) for row, one in zip(rows, written, strict=True)]})
+            given = ids[0, :start].tolist()
+            written = [row[thoughts.answer_start(row, given) :] for row in ids[:, start:].tolist()]
+            send({"rows": [row.step(one) for row, one in zip(rows, written, strict=True)]})
             return gone.is_set() or time.monotonic() > deadline
 
         line = signature_of(
             self.model.name,
-            mark_parts(mark.spec, mark.key),
+            mark,
             sampling,
             seed,
             len(prompts),
-            [asked.prompt],
+            [prompt],
         )
         texts = write_texts(
             self.model,
@@ -131,39 +138,51 @@ class Writer:
         )
         records = next(iter(texts))
         if time.monotonic() > deadline:
-            notes = [*notes, "note: the time was up before the texts were whole."]
-        tell({"records": records, "notes": notes})
+            notes = [*notes, "note: the texts were cut at the time limit."]
+        send({"records": records, "notes": notes})
+
+
+def _prompt(request: GenerateRequest) -> Prompt:
+    """Return the text or the chat of a request."""
+    if (request.prompt is None) == (request.messages is None):
+        raise InvalidInput("give either `prompt` or `messages`.")
+    if request.prompt is not None:
+        return request.prompt
+    return [message.model_dump() for message in request.messages or ()]
 
 
 class _Row:
-    """One text as it grows: its new characters, the state of its last token, its evidence."""
+    """A growing text: its new characters, the state of its last token, its evidence."""
 
-    def __init__(self, model: Any, mark: LoadedMark) -> None:
-        assert mark.key is not None
-        self._model, self._scheme = model, scheme_of(mark.spec, mark.key)
-        self._rates = mark.spec.gamma, planned_rate(mark.spec)
-        self._goal = -np.log((mark.spec.design or {}).get("alpha", _ALPHA))
+    def __init__(self, model: Any, mark: Watermark) -> None:
+        self._model, self._scheme = model, mark.scheme
+        self._rates = mark.spec.gamma, mark.spec.bet
+        plan = mark.spec.plan
+        self._goal = -np.log(_ALPHA if plan is None else plan.alpha)
         self._shown, self._ended = "", False
         self._path = np.zeros(0)
         self._green = 0
 
     def step(self, ids: list[int]) -> Event:
-        """Take the text so far, scored as a detector would, and say what its last token brought."""
+        """Score the text so far as a detector would; return what the last token added."""
+        if not ids:
+            return self._event("", "thinking")
         self._ended |= ids[-1] in self._model.end_ids
         if self._ended:
-            return self._said("", "ended")
+            return self._event("", "ended")
         tokenizer, row = self._model.tokenizer, np.array(ids)
-        known = row < self._scheme.vocab_size  # padded logits have ids that are no tokens
-        scores = score(self._scheme, [row], masks=[known], special_ids=tokenizer.all_special_ids)
+        known = row < self._scheme.vocab_size  # padded logits have ids without tokens
+        special = tokenizer.all_special_ids
+        scores = score(self._scheme, [row], masks=[known], skip=1, special_ids=special)
         colours, state = scores.colours(), REASONS[int(scores.state[-1])]
         if state == "scored":
             state = "green" if colours[-1] else "red"
         self._path, self._green = log_e_path(colours, *self._rates), int(colours.sum())
-        text = tokenizer.decode(ids).rstrip("\ufffd")  # half a character waits
+        text = text_of(tokenizer, ids).rstrip("\ufffd")  # an incomplete character
         new, self._shown = text[len(self._shown) :], text
-        return self._said(new, state)
+        return self._event(new, state)
 
-    def _said(self, text: str, state: str) -> Event:
+    def _event(self, text: str, state: str) -> Event:
         enough = np.flatnonzero(self._path >= self._goal)
         return {
             "text": text,

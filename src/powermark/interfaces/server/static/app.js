@@ -42,8 +42,8 @@ async function begin() {
     const loaded = await get("/v1/specs");
     document.getElementById("about").textContent = `powermark ${loaded.version}`;
     show(loaded);
-    addEventListener("hashchange", () => {
-      if (location.hash === "#main") return;
+    addEventListener("hashchange", (event) => {
+      if (event.newURL.endsWith("#main")) return;  // the skip link; a field may have changed the address since
       show(loaded);
       main.focus({ preventScroll: true });
       scrollTo(0, 0);

@@ -63,17 +63,18 @@ export function designView(loaded, query, remember) {
   const changed = () => { read(); remember(fields); answer(); };
   const answer = settle(solve);
   const find = select("find", Object.entries(GOALS).map(([value, [label]]) => [value, label]), fields.find);
-  const dials = h("div", {});
+  const rows = Object.fromEntries(Object.keys(QUANTITIES).map((name) => [name, dial(name, fields[name], () => changed())]));
+  const dials = h("div", {}, ...Object.values(rows));
   const width = h("input", { id: "context_width", type: "number", min: 0, max: 16, step: 1, "data-testid": "context_width" });
   width.value = fields.context_width;
   const profile = select("profile", [["", "An even model (plug-in)"],
     ...loaded.profiles.map(({ name, model }) => [name, `${name}${model ? ` (${model})` : ""}`])], fields.profile);
-  find.addEventListener("change", () => { fields.find = find.value; layDials(); changed(); });
+  find.addEventListener("change", () => { fields.find = find.value; showDials(); changed(); });
   for (const control of [width, profile]) control.addEventListener("input", changed);
 
-  function layDials() {
+  function showDials() {  // dials are hidden and never replaced, so that a focused one keeps the focus
     const wanted = [...GOALS[fields.find][1], "edit_rate"];
-    dials.replaceChildren(...wanted.map((name) => dial(name, fields[name], changed)));
+    for (const [name, row] of Object.entries(rows)) row.hidden = !wanted.includes(name);
   }
 
   function read() {
@@ -228,6 +229,6 @@ export function designView(loaded, query, remember) {
     });
   }
 
-  layDials();
+  showDials();
   return { element, enter: solve, leave: () => running.abort() };
 }

@@ -136,7 +136,7 @@ export function detectView(loaded, query, remember) {
 
   function drawEvidence(found) {
     const path = [0, ...found.evidence];
-    const goal = -Math.log(found.alpha / found.keys_tried);
+    const goal = -Math.log(found.alpha / found.looks);
     const step = Math.max(1, Math.floor(path.length / 400));
     draw(holder, {
       testid: "evidence", title: "Running evidence", height: 240,
@@ -158,7 +158,7 @@ export function detectView(loaded, query, remember) {
         examples.length ? h("div", { class: "field" }, h("span", { class: "like-label", id: "examples-label" }, "Examples"),
           h("div", { class: "chips", role: "group", "aria-labelledby": "examples-label" }, examples)) : null,
         field("Text", text),
-        h("details", {}, h("summary", {}, "More"), inspects ? field("Test", detector) : null, field("Prompt", prompt, "What stood before the text, if you know it."),
+        h("details", {}, h("summary", {}, "More"), inspects ? field("Test", detector, "Choose before you look: the plan promises no power for another test.") : null, field("Prompt", prompt, "What stood before the text, if you know it."),
           h("p", { class: "check" }, normalise, h("label", { for: "normalise" }, "Undo look-alike and invisible characters"))),
         h("p", { class: "copies" }, h("button", { class: "primary", "data-testid": "examine" }, "Examine"),
           h("label", { class: "button", for: "file" }, "Open a file"), file))),

@@ -6,14 +6,16 @@ import { keepText } from "./detect.js";
 import { field, h, problem, select } from "./dom.js";
 import { legend, token } from "./tokens.js";
 
-let kept = "The city council met on Tuesday"; // survives a look at another view, and never enters the address
+const STARTS = { chat: "Why is the sky blue?", raw: "The city council met on Tuesday" };
+let kept = null; // survives a look at another view, and never enters the address
 
 export function generateView(loaded, query, remember) {
   const ready = loaded.specs.filter(({ detects }) => detects !== "nothing");
   const fields = { spec: ready[0]?.name, n_tokens: "120", ...Object.fromEntries(query) };
   const spec = select("spec", ready.map(({ name }) => [name, name]), fields.spec);
   const prompt = h("textarea", { id: "prompt", rows: 3, required: true, maxlength: 10000, "data-testid": "prompt" });
-  prompt.value = kept;
+  const style = select("style", [["", "as in the spec's plan"], ["chat", "a question to answer"], ["raw", "a text to continue"]], fields.style ?? "");
+  prompt.value = kept ?? STARTS[loaded.chat ? "chat" : "raw"];
   prompt.addEventListener("input", () => { kept = prompt.value; });
   const length = h("input", { id: "n_tokens", type: "number", min: 1, max: 512, "data-testid": "n_tokens" });
   length.value = fields.n_tokens;
@@ -33,17 +35,20 @@ export function generateView(loaded, query, remember) {
   async function write() {
     if (running) { running.abort(); return; }
     running = new AbortController();
-    remember({ spec: spec.value, n_tokens: length.value, seed: seed.value });
+    remember({ spec: spec.value, n_tokens: length.value, seed: seed.value, style: style.value });
     button.textContent = "Stop";
     status.textContent = "Writing …";
     for (const pane of panes) { pane.text.replaceChildren(); pane.path = [0]; pane.look.hidden = true; }
     const body = { spec: spec.value, prompt: prompt.value, n_tokens: Number(length.value), compare: true,
-      ...(seed.value === "" ? {} : { seed: Number(seed.value) }) };
+      ...(style.value === "" ? {} : { raw: style.value === "raw" }), ...(seed.value === "" ? {} : { seed: Number(seed.value) }) };
     try {
       for await (const event of lines("/v1/generate", body, running.signal)) {
         if (event.error) throw event.error;
         if (event.rows) event.rows.forEach(step);
-        if (event.records) status.textContent = ["Done.", ...event.notes].join(" ");
+        if (event.records) {
+          const empty = event.records.some(({ text }) => !text.trim()) ? ["The model wrote nothing for at least one of them."] : [];
+          status.textContent = ["Done.", ...empty, ...event.notes].join(" ");
+        }
       }
     } catch (error) {
       status.replaceChildren(error.name === "AbortError" ? "Stopped." : problem(error));
@@ -81,9 +86,9 @@ export function generateView(loaded, query, remember) {
   const element = h("div", { class: "view generate" },
     h("section", { class: "panel", "aria-labelledby": "generate-title" },
       h("h1", { id: "generate-title" }, "Write with the mark"),
-      h("p", { class: "lead" }, `${loaded.model} continues a prompt twice, with the mark and without.`),
+      h("p", { class: "lead" }, `${loaded.model} writes twice, with the mark and without.`),
       h("form", { onsubmit: (event) => { event.preventDefault(); write(); } },
-        field("Spec", spec), field("Prompt", prompt), field("Tokens", length), field("Seed", seed, "The same seed writes the same texts."),
+        field("Spec", spec), field("Prompt", prompt), loaded.chat ? field("Prompt is", style) : "", field("Tokens", length), field("Seed", seed, "The same seed writes the same texts."),
         h("p", { class: "copies" }, button), status)),
     h("section", { class: "answer", "aria-label": "The texts" }, legend(), h("div", { class: "panes" }, panes.map((pane) => pane.element)),
       h("figure", { class: "card" }, h("h3", {}, "Running evidence"), holder,

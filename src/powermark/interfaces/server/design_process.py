@@ -1,0 +1,134 @@
+"""The child process that computes designs, seen from the server: start, ask, time out, restart."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from powermark.errors import PowermarkError
+from powermark.interfaces.server.design_worker import MEMORY, Answer, Designs, Failure, Route
+from powermark.interfaces.server.limits import Limits, Workers, too_slow
+from powermark.interfaces.server.refusals import Refusal
+from powermark.interfaces.server.telemetry import Log
+from powermark.watermark.keys import ENVIRONMENT
+
+_MAIN = "from powermark.interfaces.server.design_worker import main; main()"
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Designer:
+    """One child process, which answers one request at a time.
+
+    Parameters
+    ----------
+    designs
+        Specs and profiles that requests may name.
+    limits
+        ``seconds`` limits the time of an answer, including the time in the queue.
+    """
+
+    def __init__(self, designs: Designs, limits: Limits, log: Log) -> None:
+        self._designs, self._limits, self._log = designs, limits, log
+        self._queue = Workers(1, limits)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._has_designs = self._closed = False
+
+    @property
+    def busy(self) -> int:
+        """Number of requests that wait or are being computed."""
+        return self._queue.busy
+
+    async def ask(self, route: Route, request: Any) -> bytes:
+        """Return the JSON of a design."""
+        deadline = time.monotonic() + self._limits.seconds
+        answer = await self._queue.run(lambda: self._answer(route, request, deadline))
+        if isinstance(answer, PowermarkError):
+            raise answer
+        if isinstance(answer, Failure):
+            self._log("error", kind=answer.kind, where=answer.where)
+            raise _excuse(answer)
+        return answer
+
+    def start(self) -> None:
+        """Start the process if none is running; it needs a second or two to load."""
+        if self._child is not None:
+            return
+        path = f"import sys; sys.path[:] = {sys.path!r}; "
+        environment = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-c", path + _MAIN],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # a message could quote a request
+            env=environment | _ONE_THREAD,
+            start_new_session=True,  # Ctrl-C stops the server only
+        )
+        self._has_designs = False
+
+    def close(self) -> None:
+        """Take no more requests, and end the process."""
+        self._closed = True
+        self._queue.close()
+        self._end()
+
+    def _answer(self, route: Route, request: Any, deadline: float) -> Answer:
+        """Ask the process; end it when the time is up."""
+        self.start()
+        child, expired = self._child, threading.Event()
+        assert child is not None
+
+        def expire() -> None:
+            expired.set()
+            child.kill()
+
+        timer = threading.Timer(max(0.0, deadline - time.monotonic()), expire)
+        timer.start()
+        last = True
+        try:
+            answer, last = self._exchange(child, (route, request))
+        except (OSError, ValueError, EOFError, pickle.UnpicklingError):
+            answer = Failure("ProcessEnded", [f"exit code {child.wait()}"])
+        timer.cancel()
+        if last or expired.is_set():
+            self._end()
+            if not self._closed:
+                self.start()
+        if expired.is_set():
+            raise too_slow(self._limits)
+        return answer
+
+    def _exchange(self, child: subprocess.Popen[bytes], request: Any) -> tuple[Answer, bool]:
+        """Return the answer to a request, and whether the process ends with it."""
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for message in (request,) if self._has_designs else (self._designs, request):
+            pickle.dump(message, child.stdin)
+        child.stdin.flush()
+        self._has_designs = True
+        found: tuple[Answer, bool] = pickle.load(child.stdout)
+        return found
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            with suppress(OSError):  # unsent data is lost
+                pipe.close()  # type: ignore[union-attr]
+
+
+def _excuse(failure: Failure) -> Refusal:
+    """Return the refusal for an unexpected error."""
+    if failure.kind in ("MemoryError", "ProcessEnded"):
+        return Refusal(
+            503, "too-large", f"this takes more than {MEMORY >> 30} GiB of memory, or was ended."
+        )
+    return Refusal(500, "broken", "something went wrong here; the log says where.")
