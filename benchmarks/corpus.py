@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from powermark import plan
 from powermark.detection.text import flat_ids
 from powermark.models import load_tokenizer
-from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey, load_key
 from powermark.watermark.spec import WatermarkSpec, digest_of
+from powermark.watermark.watermark import Watermark
 
 SHARE, SHORTEST, LONGEST, FILE = 0.03, 100, 500, 10_000
 Ids = NDArray[np.int64]
@@ -37,7 +37,7 @@ class Sampler:
     """Draws documents of words, some of them marked."""
 
     def __init__(self, spec: WatermarkSpec, key: SecretKey, tokenizer: Any) -> None:
-        self._scheme, self._delta = scheme_of(spec, key), spec.delta
+        self._scheme, self._delta = Watermark(spec, key).scheme, spec.delta
         vocabulary = tokenizer.get_vocab()
         words = {t: w for w, t in vocabulary.items() if w.startswith("Ġ") and w[1:].isascii()}
         whole = [t for t, w in sorted(words.items()) if w[1:].isalpha()]
@@ -124,8 +124,8 @@ def write_corpus(
 
 def _written(spec: WatermarkSpec, key: SecretKey, documents: int) -> Iterator[dict[str, Any]]:
     """Write documents with the embedded model, 16 at a time, of which the first are marked."""
-    from powermark.evaluation.prompts import prompts_for
-    from powermark.integrations.transformers import WatermarkConfig
+    from powermark.engines.transformers import WatermarkConfig
+    from powermark.generation.prompts import prompts_for
     from powermark.models import load_model
 
     model = load_model()

@@ -16,13 +16,13 @@ from transformers import PretrainedConfig, WatermarkDetector, WatermarkingConfig
 
 from benchmarks.plan import fastest_seconds
 from powermark import plan
-from powermark.detection.detection import Detector
-from powermark.detection.evalue import StreamDetector
+from powermark.detection.detector import Detector
 from powermark.detection.scoring import score
-from powermark.detection.windows import WindowTest
-from powermark.watermark.embed import scheme_of
+from powermark.detection.stream import StreamDetector
+from powermark.statistics.windows import WindowTest
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 
 VOCAB = 50_257
 KEY = SecretKey(bytes(32))
@@ -75,14 +75,14 @@ def main() -> None:
     ids_64 = rng.integers(0, VOCAB, (200, 64))
 
     def stream() -> None:
-        evidence = StreamDetector(SPEC, KEY, alpha=0.01)
+        evidence = StreamDetector(Watermark(SPEC, KEY), alpha=0.01)
         for chunk in ids_64:
             evidence.feed(chunk)
 
     streaming = fastest_seconds(stream, 3) / ids_64.size
     print(f"streaming, chunks of 64: {1e6 * streaming:.2f} µs a token (promised 2)")
 
-    scheme = scheme_of(SPEC, KEY)
+    scheme = Watermark(SPEC, KEY).scheme
     print("\nns a token by length of the text:   1,000   10,000   100,000  1,000,000")
     growth = []
     for name, words in (("distinct", VOCAB), ("all repeats", 50)):

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from transformers.generation.logits_process import WatermarkLogitsProcessor
 
-from powermark.integrations import torch as tensors
-from powermark.integrations.transformers import WatermarkProcessor
+from powermark.engines import torch as tensors
+from powermark.engines.transformers import WatermarkProcessor
 from powermark.watermark import hashing, threads
 from powermark.watermark.compat import Compat
-from powermark.watermark.greenlist import Pm1
 from powermark.watermark.keys import HashKey, SecretKey
+from powermark.watermark.scheme import Pm1
 from powermark.watermark.spec import WatermarkSpec
 
 KEY, GAMMA, DELTA = SecretKey(bytes(32)), 0.25, 2.0

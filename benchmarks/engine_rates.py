@@ -26,16 +26,16 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
-from powermark.calibration.design import Design
 from powermark.detection.scoring import score
 from powermark.detection.text import token_ids_of
-from powermark.evaluation.endpoint import Endpoint
-from powermark.evaluation.measure import Estimate, detected, green_counts, mean_per_token
-from powermark.evaluation.promise import enough, promise_of
-from powermark.evaluation.prompts import prompts_for
+from powermark.generation.endpoint import Endpoint
+from powermark.generation.prompts import prompts_for
+from powermark.measuring.estimates import Estimate, detected, green_counts, mean_per_token
+from powermark.measuring.promise import enough, promise_of
 from powermark.models import load_tokenizer
-from powermark.watermark.embed import load_key_for, scheme_of
+from powermark.planning.design import Design
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 
 OFF = "off"
 KINDS = ("completion", "completion, streamed", "completion, n=3", "chat", "chat, streamed")
@@ -117,7 +117,7 @@ class Seeker:
 
     def __init__(self, spec: WatermarkSpec, key: Path, tokenizer: Any) -> None:
         self.promise: Design = promise_of(spec)
-        self._scheme = scheme_of(spec, load_key_for(spec, key))
+        self._scheme = Watermark.load(spec, key).scheme
         self._tokenizer = tokenizer
 
     def line(self, what: str, texts: Sequence[Text], level: float = 0.95) -> Estimate:
@@ -182,7 +182,8 @@ def main() -> int:
     specs = {path.stem: WatermarkSpec.load(path) for path in sorted(options.specs.glob("*.json"))}
     seekers = {name: Seeker(spec, options.key, tokenizer) for name, spec in specs.items()}
     longest = max(seeker.promise.n_tokens for seeker in seekers.values())
-    prompts = prompts_for(options.prompts, options.texts, options.skip)
+    given = prompts_for(options.prompts, options.texts, options.skip)
+    prompts = [prompt for prompt in given if isinstance(prompt, str)]
     server = Endpoint(options.url, timeout=3600.0)
     server = replace(server, model=server.first_model())
     texts = write(

@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
-from powermark.evaluation.endpoint import Endpoint
+from powermark.generation.endpoint import Endpoint
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec, digest_of
 
@@ -46,7 +46,7 @@ def spec_for(tokenizer: Any, h: int) -> WatermarkSpec:
 
 def in_transformers(options: argparse.Namespace) -> Write:
     """Batched generate(), float32 on the host."""
-    from powermark.integrations.transformers import WatermarkConfig
+    from powermark.engines.transformers import WatermarkConfig
     from powermark.models import load_model
 
     model = load_model()
@@ -70,7 +70,7 @@ def in_llama_cpp(options: argparse.Namespace) -> Write:
     """One text after another, on one thread: llama-cpp-python has no batches."""
     from llama_cpp import Llama
 
-    from powermark.integrations.llama_cpp import watermark
+    from powermark.engines.llama_cpp import watermark
     from powermark.models import load_tokenizer
 
     tokenizer = load_tokenizer()

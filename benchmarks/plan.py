@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from powermark import Dirichlet, plan, plan_for_windows
-from powermark.calibration.problem import rate_for
+from powermark import Dirichlet, plan
+from powermark.planning.solver import rate_for
 
 PLAN_PROMISE, HELP_PROMISE = 0.050, 0.5  # seconds
 REPEATS = 15
@@ -87,7 +87,7 @@ def window_plans() -> None:
     cells = ""
     for n in (50, 100, 200):
         start = time.perf_counter()
-        plan_for_windows(n_tokens=n, alpha=0.05, power=0.95, removal=0.2)
+        plan(n_tokens=n, alpha=0.05, power=0.95, removal=0.2, detector="winmax-c")
         cells += f"{time.perf_counter() - start:11.1f}"
     print(f"  {'plug-in':<30}{cells}")
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from benchmarks.plan import fastest_seconds
 from powermark import plan
-from powermark.evaluation.profile import record_profile
-from powermark.evaluation.prompts import prompts_for
-from powermark.evaluation.writing import Sampling
+from powermark.generation.prompts import prompts_for
+from powermark.generation.writing import Sampling
+from powermark.measuring.record_profile import record_profile
 from powermark.models import load_model
 
 PROFILE_PROMISE, PLAN_PROMISE = 180.0, 2.0  # seconds

@@ -29,16 +29,14 @@ from scipy import stats
 from tokenizers import Tokenizer
 
 from benchmarks.corpus import write_corpus
-from powermark.corpus.batches import Wanted
-from powermark.corpus.output import Output
+from powermark.corpus.job import ReadOptions, ScanJob
 from powermark.corpus.readers import read
-from powermark.corpus.recipe import Recipe
 from powermark.corpus.scan import scan
 from powermark.corpus.sources import find_sources
-from powermark.detection.statistics import green_rate_interval
 from powermark.models import load_tokenizer
 from powermark.models.catalog import DEFAULT_MODEL
 from powermark.models.store import model_folder
+from powermark.statistics.p_values import green_rate_interval
 from powermark.watermark.spec import WatermarkSpec
 
 ROUNDS = 3
@@ -65,13 +63,14 @@ class Corpus:
         """Scan some files into a new folder."""
         self._outputs += 1
         output = self.folder.parent / f"out-{self._outputs}"
-        recipe = Recipe(
+        job = ScanJob(
             specs=(WatermarkSpec.load(self.spec),),
             keys=(str(self.key),),
             model=None if ids else DEFAULT_MODEL,
-            wanted=Wanted("token_ids" if ids else "text", "id"),
+            field="token_ids" if ids else "text",
+            id_field="id",
         )
-        found = scan(find_sources(files), recipe, Output(str(output)), fdr=FDR, workers=workers)
+        found = scan(files, job, str(output), fdr=FDR, workers=workers)
         return found, output
 
     def command(self, files: Sequence[str], output: Path, field: str = "token_ids") -> list[str]:
@@ -106,7 +105,7 @@ def speed(corpus: Corpus, workers: int) -> float:
     """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     files = corpus.some(ENOUGH)
-    batches = [batch.content.to_pylist() for batch in read(find_sources(files), Wanted())]
+    batches = [batch.content.to_pylist() for batch in read(find_sources(files), ReadOptions())]
     plain = Tokenizer.from_file(str(model_folder(DEFAULT_MODEL) / "tokenizer.json"))
     plain.no_truncation()
     plain.no_padding()

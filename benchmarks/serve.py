@@ -3,7 +3,8 @@
 Run with ``python -m benchmarks.serve``. A server is started on loopback and 64 clients send texts
 of 50 to 2,000 tokens to ``/v1/detect``, each as soon as its last answer has come: for a minute,
 while another asks ``/healthz`` ten times a second; then until 100,000 more are answered, with the
-server's memory on record; then until it is told to stop. Promised: no error, no lost answer,
+server's memory on record; then until it is told to stop; then :mod:`benchmarks.pressure` puts it
+under pressure. Promised: no error, no lost answer,
 ``/healthz`` within a second, memory within a tenth of what it was after a warm-up, and at the end
 an answer to every request that was begun.
 """
@@ -12,85 +13,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 import numpy as np
-import psutil
 
-from powermark import new_key, plan
-from powermark.models import load_tokenizer
-from powermark.watermark.spec import WatermarkSpec, digest_of
+from benchmarks.pressure import pressed
+from benchmarks.serving import Server, prepare, serving
+from powermark.interfaces.server.access import new_token
 
 Beside = Callable[[httpx2.AsyncClient], Coroutine[Any, Any, None]]
 _JSON = {"content-type": "application/json"}
-_MIB = 2**20
-
-
-class Server(NamedTuple):
-    """A server in a process of its own."""
-
-    url: str
-    process: psutil.Popen
-    log: Path
-
-    def memory(self) -> float:
-        """Return its resident memory in MiB."""
-        return float(self.process.memory_info().rss) / _MIB
-
-    def seconds(self) -> float:
-        """Return the CPU time that it has used."""
-        used = self.process.cpu_times()
-        return float(used.user + used.system)
-
-    def answered(self) -> int:
-        """Return how many texts it says that it has answered."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()[1:]]
-        return sum(
-            line.get("route") == "/v1/detect" and line.get("status") == 200 for line in lines
-        )
-
-
-@contextmanager
-def serving(folder: Path, name: str) -> Iterator[Server]:
-    """Start a server on a free port."""
-    log = folder / name
-    with log.open("w") as stream:
-        process = psutil.Popen(
-            [sys.executable, "-m", "powermark", "serve", str(folder), "--port", "0"], stderr=stream
-        )
-    try:
-        while not (said := log.read_text().partition("\n")[0]):
-            time.sleep(0.1)
-        yield Server(said.split()[1], process, log)
-    finally:
-        with suppress(psutil.NoSuchProcess):
-            process.terminate()
-        process.wait()
-
-
-def prepare(folder: Path) -> list[bytes]:
-    """Write a spec and its key for the embedded tokenizer; return requests of many lengths."""
-    tokenizer, rng = load_tokenizer(), np.random.default_rng(0)
-    key = new_key(folder / "bench.key")
-    WatermarkSpec.from_plan(
-        plan(n_tokens=200, alpha=0.01, power=0.95, edit_rate=0.1),
-        vocab_size=len(tokenizer),
-        tokenizer_digest=digest_of(tokenizer),
-        key_fingerprint=key.fingerprint,
-    ).save(folder / "bench.json")
-    lengths = np.geomspace(50, 2000, 200).astype(int)
-    texts = [tokenizer.decode(rng.integers(1000, 40_000, n).tolist()) for n in lengths]
-    return [json.dumps({"spec": "bench", "text": text}).encode() for text in texts]
 
 
 class Clients:
@@ -179,7 +119,7 @@ def last(server: Server, bodies: list[bytes], clients: int, requests: int) -> di
 
 def stop(folder: Path, bodies: list[bytes], clients: int, seconds: float) -> dict[str, str]:
     """Tell a loaded server to stop, and start it again."""
-    with serving(folder, "first.log") as server:
+    with serving(folder, folder / "first.log") as server:
         asked = Clients(server, bodies, clients)
         before = httpx2.get(f"{server.url}v1/specs").json()
         told: list[float] = []
@@ -195,7 +135,7 @@ def stop(folder: Path, bodies: list[bytes], clients: int, seconds: float) -> dic
         code = server.process.wait(60)
         took, after = time.perf_counter() - told[0], len(asked.took) - int(told[1])
         missing = server.answered() - len(asked.took)
-    with serving(folder, "second.log") as server:
+    with serving(folder, folder / "second.log") as server:
         same = httpx2.get(f"{server.url}v1/specs").json() == before
     _promise(missing == 0, f"{missing} requests that the server had begun were not answered")
     _promise(code in (0, -signal.SIGTERM), f"the server ended with {code}")
@@ -231,10 +171,15 @@ def main() -> None:
         folder = Path(place)
         bodies = prepare(folder)
         print("| texts of 50 to 2,000 tokens | |\n|---|---|")
-        with serving(folder, "load.log") as server:
+        with serving(folder, folder / "load.log") as server:
             _show(bear(server, bodies, given.clients, given.seconds))
             _show(last(server, bodies, given.clients, given.requests))
         _show(stop(folder, bodies, given.clients, min(5.0, given.seconds)))
+        tokens = folder / "tokens"
+        token = new_token(tokens, "bench", "inspect")
+        options = ("--tokens", str(tokens), "--rate", "1000000")
+        with serving(folder, folder / "pressed.log", *options, descriptors=1024) as server:
+            _show(dict(pressed(server, token, bodies, given.seconds / 3)))
     if _broken:
         sys.exit("; ".join(_broken))
 

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from powermark import PlugIn, plan
-from powermark.calibration.steering import Goal, steer
-from powermark.integrations.transformers import WatermarkConfig
+from powermark.engines.transformers import WatermarkConfig
 from powermark.models import LanguageModel, load_model
-from powermark.watermark.greenlist import Pm1
+from powermark.steering.goal import Goal
+from powermark.steering.recursion import steer
 from powermark.watermark.keys import SecretKey
+from powermark.watermark.scheme import Pm1
 from powermark.watermark.spec import WatermarkSpec
 from powermark.watermark.tracker import Tracker
 

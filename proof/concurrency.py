@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from powermark.calibration.profile_file import load_profile
 from powermark.files import make_folder
+from powermark.signals.profile_file import load_profile
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import Scale
 from proof.scenario import contents_of, last_words, outcome, profile_of, readable, scan_of

@@ -18,18 +18,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from powermark.calibration.profile_file import load_profile
-from powermark.corpus.batches import Wanted
-from powermark.corpus.output import Output
-from powermark.corpus.recipe import Recipe
+from powermark.corpus.job import ScanJob
 from powermark.corpus.scan import scan
-from powermark.corpus.sources import find_sources
-from powermark.detection import windows
-from powermark.detection.windows import WindowTest
 from powermark.errors import PowermarkError
-from powermark.evaluation.records import Records
 from powermark.files import CACHE_ENVIRONMENT
+from powermark.generation.records import Records
 from powermark.models import load_model, load_tokenizer
+from powermark.signals.profile_file import load_profile
+from powermark.statistics import windows
+from powermark.statistics.windows import WindowTest
 from powermark.watermark.keys import load_key
 from powermark.watermark.spec import WatermarkSpec, digest_of
 from proof.scenario import outcome, profile_of
@@ -159,18 +156,18 @@ def _records(shop: Shop, place: Path) -> Iterator[tuple[Path, Reader]]:
 
 def _scan(shop: Shop, place: Path) -> Iterator[tuple[Path, Reader]]:
     """A finished partition of a scan, which is run again, and its job."""
-    recipe = Recipe(
+    job = ScanJob(
         specs=(WatermarkSpec.load(shop.spec),),
         keys=(str(shop.key),),
         model=None,
-        wanted=Wanted("token_ids", None),
+        field="token_ids",
     )
     corpus, output = place / "corpus.jsonl", place / "out"
     ids = np.random.default_rng(0).integers(2, 200, (20, 40)).tolist()
     corpus.write_text("".join(json.dumps({"token_ids": row}) + "\n" for row in ids))
 
     def read() -> Any:
-        return scan(find_sources([str(corpus)]), recipe, Output(str(output)), workers=1)
+        return scan([str(corpus)], job, str(output), workers=1)
 
     read()
     yield output / "job.json", read

@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from powermark.calibration.profile_file import load_profile
+from powermark.signals.profile_file import load_profile
 from powermark.watermark.keys import load_key
 from proof.scenario import JUMPS, cells_of, last_words, outcome, profile_of, readable, scan_of
 from proof.shop import Shop, words
 
+PROFILE = "p.npz"
 FULL = ("spec", "key", "report", "profile", "scan", "texts")
 _ROOM = {"profile": 16_384, "scan": 16_384, "texts": 16_384}  # bytes left, for a beginning
 _NAMESPACE = ["unshare", "--map-root-user", "--mount"]
@@ -48,7 +49,7 @@ def _commands(shop: Shop, place: Path) -> dict[str, tuple[list[str], Path]]:
             ("spec", ["plan", *wanted, "-o"], "spec.json"),
             ("key", ["key", "new"], "new.key"),
             ("report", ["detect", *mark, str(text), "--html"], "report.html"),
-            ("profile", [*profile_of(shop), "-o"], "p.npz"),
+            ("profile", [*profile_of(shop), "-o"], PROFILE),
             ("scan", [*scan_of(shop), "-o"], "out"),
             ("texts", ["verify", *mark, *texts, "-o"], "texts.jsonl"),
             ("cells", [*cells_of(shop, place), "-o"], "cells"),
@@ -83,7 +84,7 @@ def full(*, folder: str, what: str) -> dict[str, Any]:
 
 
 def _same(wanted: Path, found: Path) -> bool:
-    if wanted.suffix == ".npz":
+    if wanted.name == PROFILE:  # its archive holds times
         return bool(load_profile(wanted).about["digest"] == load_profile(found).about["digest"])
     if wanted.is_dir():
         names = {path.name for path in wanted.iterdir()}

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from powermark.evaluation.figures.canvas import BLUE, GREEN, GREY, ORANGE, new_figure, render
+from powermark.plotting.canvas import BLUE, GREEN, GREY, ORANGE, new_figure, render
+from powermark.statistics.calls import DETECTORS
 from proof.scale import ALPHAS
-from proof.size import DATASETS, DETECTORS, SIMULATED
+from proof.size import DATASETS, HUMAN, SIMULATED, TEMPLATES, text_of
 
 _EDGE = 3.0  # of the drawn sizes, in alphas
 Rows = Sequence[dict[str, Any]]
@@ -26,14 +27,18 @@ def sizes(rows: Rows, limit: float) -> bytes:
     panels = figure.subplots(2, len(DETECTORS), sharex=True, sharey="row")
     rng = np.random.default_rng(0)
     for (above, below), detector in zip(panels.T, DETECTORS, strict=True):
-        for human, colour, label in ((False, BLUE, "random tokens"), (True, ORANGE, "human text")):
+        for text, colour, label, place in (
+            (SIMULATED, BLUE, "random tokens", -0.28),
+            (HUMAN, ORANGE, "human text", 0.0),
+            (TEMPLATES, GREEN, "templates", 0.28),
+        ):
             mine = [
                 row
                 for row in rows
-                if row["detector"] == detector and (row["source"] != SIMULATED) == human
+                if row["detector"] == detector and text_of(row["source"]) == text
             ]
-            places = np.array([ALPHAS.index(row["alpha"]) + 0.36 * human - 0.18 for row in mine])
-            places = places + rng.uniform(-0.13, 0.13, len(mine))
+            places = np.array([ALPHAS.index(row["alpha"]) + place for row in mine])
+            places = places + rng.uniform(-0.1, 0.1, len(mine))
             ratios = np.array([row["size"] / row["alpha"] for row in mine])
             for marker, some in ((".", ratios <= _EDGE), ("^", ratios > _EDGE)):
                 shown = np.minimum(ratios[some], _EDGE)

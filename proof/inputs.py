@@ -17,17 +17,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 from powermark import evaluate, plan
-from powermark.calibration.profile import Profile
-from powermark.calibration.profile_file import load_profile, profile_digest, save_profile
-from powermark.calibration.schedule import Schedule
-from powermark.calibration.tilt import BIASES
-from powermark.detection.detection import Detector
+from powermark.detection.detector import Detector
 from powermark.errors import PowermarkError
-from powermark.evaluation.promise import promise_of
-from powermark.evaluation.verify import verify
-from powermark.evaluation.writing import sampling_for
+from powermark.generation.writing import sampling_for
+from powermark.measuring.promise import promise_of
+from powermark.measuring.verify import verify
+from powermark.signals.profile import Profile
+from powermark.signals.profile_file import load_profile, profile_digest, save_profile
+from powermark.steering.goal import BIASES
+from powermark.steering.schedule import Schedule
 from powermark.watermark.keys import HASH_PREFIX, PREFIX, SecretKey, load_hash_key, load_key
 from powermark.watermark.spec import STEERED, WatermarkSpec, digest_of_fields
+from powermark.watermark.watermark import Watermark
 from proof.shop import Shop
 
 Said = Callable[[str], object]
@@ -141,13 +142,13 @@ def _signed(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _uses_of_spec(spec: WatermarkSpec, key: SecretKey) -> list[Callable[[], object]]:
-    about = (spec.design or {}).get("profile")
+    about = None if spec.plan is None else spec.plan.profile
     ids = [list(range(first, first + 100)) for first in (0, 20)]
     texts = [{"token_ids": row, "kl": [0.1] * 100, "green_rate": [0.6] * 100} for row in ids]
 
     def kept() -> object:
-        by_hand: dict[str, Any] = {} if spec.design else {"n_tokens": 50, "alpha": 0.05}
-        return verify(spec, key, promise_of(spec, **by_hand), texts, texts)
+        by_hand: dict[str, Any] = {} if spec.plan else {"n_tokens": 50, "alpha": 0.05}
+        return verify(Watermark(spec, key), promise_of(spec, **by_hand), texts, texts)
 
     return [
         lambda: Detector(spec, key).detect(ids[0]),

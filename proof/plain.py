@@ -12,6 +12,7 @@ LOST = {
 DONE = {
     "kill-runner": "the paper's experiments are killed at random moments, started again",
     "kill-scan": "a scan of a corpus is killed at random moments, started again",
+    "kill-small-scan": "a scan smaller than a partition is killed whenever it has kept something",
     "kill-profile": "the recording of a profile is killed at random moments, started again",
     "kill-server": "a server is killed under load and started again; every question is answered, "
     "and rightly",
@@ -25,6 +26,12 @@ DONE = {
     "read-only-cache": "the cache cannot be written: detection does without, a model is refused",
     "clock-jumps": "every command that writes a file, with a clock that jumps by thirty years",
     "clock-jumps-server": "a server whose clock jumps by thirty years answers as before",
+    "idle-flood": "a server with 1,024 descriptors answers under as many connections that say "
+    "nothing",
+    "slow-readers": "the same under connections that ask for a large file and never read it",
+    "combining-marks": "a server answers while others have it normalise megabytes of marks",
+    "served-secrets": "a key, tokens and a link beside the specs are not served; among the "
+    "examples they keep the server from starting",
     "damaged-spec": "a spec is cut, zeroed, overwritten or has a bit turned",
     "damaged-key": "the same to a key, beside the spec that it goes with",
     "damaged-profile": "the same to a profile",
@@ -33,6 +40,30 @@ DONE = {
     "damaged-scan": "the same to a finished part of a scan, and to its job",
     "damaged-model": "the same to a model's tokenizer, config and weights; of a config only what "
     "changes the weights is seen, of weights only tracebacks count: others are another model",
+    **{
+        f"bomb-{name}": f"{what}; read with at most a gigabyte, refused"
+        for name, what in {
+            "csv-columns": "a CSV header of 400 million columns",
+            "csv-lines": "a CSV row of 300 million lines",
+            "csv-field": "a CSV field of 2 GB",
+            "csv-rows": "CSV rows of five million columns",
+            "jsonl-line": "a line of JSON of 500 MB",
+            "jsonl-nested": "lists in lists, five million a line",
+            "jsonl-texts-as-ids": "a long text and a million empty ones in place of token ids",
+            "text": "a text of 4 GB",
+            "parquet-text": "a text of 400 MB in Parquet",
+            "parquet-texts": "several of 190 MB",
+            "parquet-repeated": "a dictionary with one text of 20 MB for 1,000 rows",
+            "parquet-list": "a list of 100 million token ids in 48 bytes",
+            "profile": "a profile of 2 GB",
+            "spec": "a spec of 4 GB",
+            "key": "a key of 4 GB",
+        }.items()
+    },
+    **{
+        f"drafts-{kind}": f"a {kind} mark, in every way of transformers to verify drafts"
+        for kind in ("constant", "steered")
+    },
     "table": "two make the same table in the cache",
     "model": "two fetch the same model into the cache",
     "key": "two make a key of the same name: one is refused",

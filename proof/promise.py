@@ -18,19 +18,18 @@ from zlib import crc32
 
 import numpy as np
 
-from powermark.calibration.design import Design
-from powermark.calibration.plan import plan
-from powermark.detection.window_plan import plan_for_windows
-from powermark.evaluation.experiments.lab import Lab
-from powermark.evaluation.experiments.promises import BATCH, CORPUS, POWER, marked_by
-from powermark.evaluation.promise import enough, promise_of
-from powermark.evaluation.verify import verify
-from powermark.evaluation.writing import Sampling
 from powermark.files import make_folder
+from powermark.generation.writing import Sampling
+from powermark.measuring.promise import enough, promise_of
+from powermark.measuring.verify import verify
 from powermark.models import load_model
 from powermark.models.prompt_cache import PromptCache
+from powermark.paper.experiments_plans import BATCH, CORPUS, POWER, marked_by
+from powermark.paper.workspace import Workspace
+from powermark.planning.plan import plan
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import FALSE_ALARM, Scale
 
@@ -45,7 +44,7 @@ PLANS: list[dict[str, Any]] = [
     {**_USUAL, "removal": 0.2},
     {**_USUAL, "removal": 0.2, "kind": "winmax-c"},
 ]
-_NOBODYS = SecretKey(bytes(range(100, 132)))  # of the lab that writes without a mark
+_NOBODYS = SecretKey(bytes(range(100, 132)))  # of the workspace that writes without a mark
 
 
 def prove(ledger: Ledger, scale: Scale, data: Path, work: Path, model: str) -> list[Entry]:
@@ -95,31 +94,33 @@ def verified(
     seed: int,
 ) -> dict[str, Any]:
     """Plan with a profile, let the model write, and verify; texts are kept batch by batch."""
-    lab = Lab(_model(model), Path(data), Path(work), _NOBODYS)
-    keyed = replace(lab, key=SecretKey(np.random.default_rng(seed).bytes(32)))
+    workspace = Workspace(_model(model), Path(data), Path(work), _NOBODYS)
+    keyed = replace(workspace, key=SecretKey(np.random.default_rng(seed).bytes(32)))
     recorded = Sampling(n_tokens=n_tokens, temperature=temperature)
-    profile = lab.profile(lab.prompts(CORPUS, 0, profiled), recorded)
+    profile = workspace.profile(workspace.prompts(CORPUS, 0, profiled), recorded)
     asked: dict[str, Any] = {"n_tokens": n_tokens, "alpha": alpha, "power": POWER}
     asked |= {"removal": removal or None, "signal": profile}
     if kind == "winmax-c":
-        design: Design = plan_for_windows(**asked)
+        design = plan(**asked, detector="winmax-c")
     else:
         design = plan(**asked, edit_rate=edit_rate or None, steer=kind == "steered")
     spec = WatermarkSpec.from_plan(
-        design, vocab_size=lab.model.vocab_size, tokenizer_digest=lab.model.tokenizer_digest
+        design,
+        vocab_size=workspace.model.vocab_size,
+        tokenizer_digest=workspace.model.tokenizer_digest,
     )
-    fresh = lab.prompts(CORPUS, profiled, texts)
+    fresh = workspace.prompts(CORPUS, profiled, texts)
     sampling = Sampling(n_tokens=enough(n_tokens), temperature=temperature)
-    unmarked = lab.texts(fresh, sampling, batch=BATCH)
+    unmarked = workspace.texts(fresh, sampling, batch=BATCH)
     marked = marked_by(design, keyed, fresh, sampling)
     found = verify(
-        spec,
-        keyed.key,
+        Watermark(spec, keyed.key),
         promise_of(spec),
         marked,
         unmarked,
         profile=profile,
-        special_ids=lab.model.tokenizer.all_special_ids,
+        tokenizer=workspace.model.tokenizer,
+        special_ids=workspace.model.tokenizer.all_special_ids,
         joint_level=joint_level,
     )
     return found.to_dict()

@@ -16,7 +16,8 @@ class Scale:
 
     ``keys`` times ``texts`` simulated texts make a cell of scheme pm1; other tools' schemes, which
     draw a permutation for every list, have ``compat_texts``. ``human`` and ``compat_human`` are
-    texts of each dataset, None for all of them. ``block`` keys make a piece.
+    texts of each dataset, None for all of them; ``templates`` texts of each kind of template.
+    ``block`` keys make a piece.
     """
 
     gammas: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -28,12 +29,14 @@ class Scale:
     compat_texts: int = 400
     human: int | None = None
     compat_human: int = 150
+    templates: int = 100
     block: int = 50
     plans: int | None = None
     promised_texts: int = 200
     profiled: int = 192
     documents: int = 131_072  # of the corpus that is scanned: four partitions
     kills: int = 20
+    connections: int = 1_000  # of a crowd that attacks a server
     fuzzed: int = 20_000
     rounds: int = 20
 
@@ -50,12 +53,14 @@ SCALES = {
         compat_texts=4,
         human=4,
         compat_human=2,
+        templates=2,
         block=2,
         plans=1,
         promised_texts=4,
         profiled=12,
         documents=2_000,
         kills=1,
+        connections=300,
         fuzzed=40,
         rounds=1,
     ),

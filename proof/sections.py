@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from powermark.files import make_folder, write_file
 from powermark.interfaces.cli.files import csv_bytes
+from powermark.measuring.templates import KINDS
+from powermark.statistics.calls import DETECTORS
 from proof import figures, size
 from proof.ledger import Entry
 from proof.plain import DONE, LOST
@@ -41,21 +43,21 @@ def _size(entries: Sequence[Entry], folder: Path) -> Section:
     counted = [row for row in rows if row["detector"] == "count" and row["alpha"] == ALPHAS[0]]
     texts = sum(row["texts"] for row in counted)
     summary = [["detector", "text", *(f"alpha {alpha:g}" for alpha in ALPHAS), "texts", "evidence"]]
-    for detector in size.DETECTORS:
-        for kind in (size.SIMULATED, "human"):
+    for detector in DETECTORS:
+        for kind in size.TEXTS:
             mine = [
                 row
                 for row in figures.chosen(rows, detector=detector)
-                if (row["source"] == size.SIMULATED) == (kind == size.SIMULATED)
+                if size.text_of(row["source"]) == kind
             ]
             if mine:
                 cells = [_pooled(figures.chosen(mine, alpha=alpha)) for alpha in ALPHAS]
                 count = sum(row["texts"] for row in figures.chosen(mine, alpha=ALPHAS[0]))
                 most = max(row["log_evidence"] for row in mine)
                 summary.append([detector, kind, *cells, f"{count:,}", f"{most:.1f}"])
-    spread = [["dataset", "context_width", "texts", "keys", "mean", "median key", "95 % of keys",
+    spread = [["text", "context_width", "texts", "keys", "mean", "median key", "95 % of keys",
                "worst key"]]  # fmt: skip
-    for name in size.DATASETS:
+    for name in (*size.DATASETS, *KINDS):
         wanted = {"source": name, "scheme": "pm1", "alpha": 0.01, **_SHOWN}
         for row in figures.chosen(rows, **wanted, detector="count"):
             shares = [f"{row[k]:.4f}" for k in ("size", "median_key", "p95_key", "worst_key")]
@@ -63,9 +65,10 @@ def _size(entries: Sequence[Entry], folder: Path) -> Section:
                            f"{row['keys']}", *shares])  # fmt: skip
     text = f"""\
 {len(rows):,} comparisons: every detector, scheme (pm1 at each context width, and those of other
-tools), green share, length and alpha, on random tokens and on each human dataset. A text is taken
-up to its first so many tokens that count. Under every key texts are coloured anew by the real
-scheme; keys are drawn from the seeds 0, 1, 2, ...{_cost(entries)}
+tools), green share, length and alpha, on random tokens, on each human dataset and, under pm1,
+on each kind of templated text (`powermark.measuring.templates`). A text is taken up to its first
+so many tokens that count. Under every key texts are coloured anew by the real scheme; keys are
+drawn from the seeds 0, 1, 2, ...{_cost(entries)}
 
 **False alarms.** Keys, not texts, are independent. The evidence against "at most alpha" is an
 e-value over keys, valid whatever the spread (`proof/size.py`); a size counts as above its alpha
@@ -84,8 +87,9 @@ Each point is a cell, at the edge where it is above three alphas; the line below
 of them with intervals are in [size.csv](proof/size.csv).{_thin(entries)}
 
 **Under one key** the rate differs from alpha, the more so the narrower the context: texts share
-word pairs, and a key fixes their colours once and for all. Count, gamma {_SHOWN["gamma"]},
-{_SHOWN["n_tokens"]} tokens, alpha .01:
+word pairs, and a key fixes their colours once and for all. Texts from one template share most of
+their n-grams at any width: a key calls nearly all of them marked or nearly none. Count, gamma
+{_SHOWN["gamma"]}, {_SHOWN["n_tokens"]} tokens, alpha .01:
 
 {markdown(spread)}
 
@@ -111,7 +115,7 @@ vocabulary for every list. A text took {1e3 * theirs.seconds:.2f} ms of one core
 
 def _thin(entries: Sequence[Entry]) -> str:
     """List the cells with few texts, which prove little, and those with none."""
-    shown = [["dataset", "n_tokens", "scheme", "context_width", "fewest texts under a key"]]
+    shown = [["text", "n_tokens", "scheme", "context_width", "fewest texts under a key"]]
     for row in size.thin(entries):
         texts = f"{row['texts']}" if row["texts"] else "none: not compared"
         names = [f"{row[name]}" for name in ("source", "n_tokens", "scheme", "context_width")]

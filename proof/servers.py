@@ -29,17 +29,17 @@ def kill(*, folder: str, kills: int) -> dict[str, Any]:
     """Kill a server under load and start it again; every question must be answered, and rightly."""
     shop = Shop(Path(folder))
     place = shop.place(f"kill-server-{time.time_ns()}")
-    port, rng, texts = _free_port(), np.random.default_rng(0), _texts()
+    port, rng, texts = _free_port(), np.random.default_rng(0), texts_to_ask()
     answers: list[tuple[int, bytes]] = []
     ended = threading.Event()
 
     def client(number: int) -> None:
         while not ended.is_set():
             number = (number + 1) % len(texts)
-            answers.append((number, _ask(port, texts[number])))
+            answers.append((number, ask(port, texts[number])))
 
     server = shop.begin(_command(shop, port), place / "log")
-    wanted = [_ask(port, text) for text in texts]
+    wanted = [ask(port, text) for text in texts]
     clients = [threading.Thread(target=client, args=(number,)) for number in range(_CLIENTS)]
     for thread in clients:
         thread.start()
@@ -48,7 +48,7 @@ def kill(*, folder: str, kills: int) -> dict[str, Any]:
         server.send_signal(signal.SIGKILL)
         server.wait()
         server = shop.begin(_command(shop, port), place / "log")
-        _ask(port, texts[0])
+        ask(port, texts[0])
     ended.set()
     for thread in clients:
         thread.join()
@@ -62,21 +62,21 @@ def kill(*, folder: str, kills: int) -> dict[str, Any]:
 
 def clock_jumps(*, folder: str) -> dict[str, Any]:
     """Ask a server whose wall clock jumps by thirty years at every look."""
-    shop, texts = Shop(Path(folder)), _texts()
+    shop, texts = Shop(Path(folder)), texts_to_ask()
     place = shop.place(f"clock-server-{time.time_ns()}")
     answers = []
     for before in ("", JUMPS):
-        with _running(shop, place / "log", before) as port:
-            answers.append([_ask(port, text) for text in texts])
+        with running(shop, place / "log", before) as port:
+            answers.append([ask(port, text) for text in texts])
     lost = sum(one != other or not one for one, other in zip(*answers, strict=True))
     return outcome(len(texts), lost, shop.heard(place), "the same answers")
 
 
 @contextmanager
-def _running(shop: Shop, log: Path, before: str) -> Iterator[int]:
+def running(shop: Shop, log: Path, before: str, shelf: Path | None = None) -> Iterator[int]:
     """Run a server, and end it at the end."""
     port = _free_port()
-    server = shop.begin(_command(shop, port, before), log)
+    server = shop.begin(_command(shop, port, before, shelf), log)
     try:
         yield port
     finally:
@@ -84,9 +84,9 @@ def _running(shop: Shop, log: Path, before: str) -> Iterator[int]:
         server.wait()
 
 
-def _command(shop: Shop, port: int, before: str = "") -> list[str]:
+def _command(shop: Shop, port: int, before: str = "", shelf: Path | None = None) -> list[str]:
     options = ("--port", str(port), "--tokenizer", str(shop.model))
-    return shop.command("serve", str(shop.shelf), *options, before=before)
+    return shop.command("serve", str(shelf or shop.shelf), *options, before=before)
 
 
 def _free_port() -> int:
@@ -94,12 +94,13 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _texts() -> list[str]:
+def texts_to_ask() -> list[str]:
+    """Return texts of many lengths."""
     rng = np.random.default_rng(0)
     return [words(rng.integers(2, 200, n).tolist()) for n in rng.integers(20, 300, 50)]
 
 
-def _ask(port: int, text: str) -> bytes:
+def ask(port: int, text: str) -> bytes:
     """Ask until there is an answer; nothing if there is none in time, or if it is an error.
 
     A server that is starting refuses connections, or lets them wait; it never answers that it is

@@ -1,8 +1,8 @@
 """(a) Size: how often text without a mark is called marked, by every detector and scheme.
 
-Texts are of random tokens, or by humans; under every key they are coloured anew by the real scheme
-and judged by the functions that a detector is made of. A test in tests/proof says that these give
-the verdicts of ``Detector``.
+Texts are of random tokens, by humans, or from templates; under every key they are coloured anew by
+the real scheme and judged by the functions that a detector is made of. A test in tests/proof says
+that these give the verdicts of ``Detector``.
 
 **What is tested.** Under one key texts share word pairs, so they are not independent; keys are. The
 share x of texts that one key rejects lies in [0, 1], and if the promise holds its mean over keys is
@@ -25,25 +25,24 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from powermark.checks import Array
-from powermark.detection.evalue import planned_rate
-from powermark.detection.findings import Evidence
-from powermark.detection.kernels import SCORED
-from powermark.detection.scoring import Ids, Scores, score_flat
-from powermark.detection.statistics import log_p_value
+from powermark.checks import Array, Ids, Mask
+from powermark.counting import SCORED
+from powermark.detection.detection import Evidence
+from powermark.detection.scoring import Scores, score_flat
 from powermark.detection.text import flat_ids
-from powermark.detection.windows import Threshold, WindowTest
+from powermark.measuring.templates import KINDS, templated
+from powermark.statistics.calls import threshold
+from powermark.statistics.p_values import log_p_value
+from powermark.statistics.windows import WindowTest
 from powermark.watermark.compat import COMPAT_SCHEMES
-from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import HASH_KEY_LIMIT, HashKey, SecretKey
-from powermark.watermark.scheme import Mask
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 from proof.ledger import Entry, Ledger, Piece
 from proof.scale import ALPHAS, FALSE_ALARM, LENGTHS, SIMULATED_LENGTHS, Scale
 
-DETECTORS = ("count", "evalue", "winmax", "winmax-c")
 DATASETS = ("c4", "lfqa", "wikipedia")
-SIMULATED = "simulated"
+SIMULATED, HUMAN, TEMPLATES = TEXTS = ("simulated", "human", "templates")
 SMALL_VOCABULARY = 4_096  # of other tools' schemes, whose cost grows with it
 _VOCABULARY = 49_152  # of the embedded model's tokenizer
 _DELTA = 2.0  # what the e-value bets on; colours do not depend on it
@@ -64,6 +63,8 @@ def pieces(scale: Scale, data: Path) -> Iterator[Piece]:
         for human, texts in ((False, scale.texts), (True, scale.human)):
             mark = {"scheme": "pm1", "context_width": width, "human": human, "texts": texts}
             cells += [{**mark, "gamma": gamma} for gamma in scale.gammas]
+        mark = {"scheme": "pm1", "context_width": width, "human": False, "templates": True}
+        cells += [{**mark, "gamma": gamma, "texts": scale.templates} for gamma in scale.gammas]
     for scheme, rule in COMPAT_SCHEMES.items():
         for human, texts, gammas in (
             (False, scale.compat_texts, scale.compat_gammas),
@@ -73,7 +74,7 @@ def pieces(scale: Scale, data: Path) -> Iterator[Piece]:
             cells += [{**mark, "gamma": gamma, "human": human, "texts": texts} for gamma in gammas]
     for cell in cells:
         for first in range(0, scale.keys, scale.block):
-            kind = "human" if cell["human"] else SIMULATED
+            kind = HUMAN if cell["human"] else TEMPLATES if "templates" in cell else SIMULATED
             name = f"{cell['scheme']}-{cell['context_width']}-{cell['gamma']:g}-{kind}-{first:04d}"
             count = min(scale.block, scale.keys - first)
             settings = {**cell, "first": first, "keys": count}
@@ -90,6 +91,7 @@ def block(
     first: int,
     keys: int,
     data: str,
+    templates: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the rejections under some keys, one number for each key and alpha."""
     vocabulary = _VOCABULARY if scheme == "pm1" else SMALL_VOCABULARY
@@ -104,16 +106,18 @@ def block(
     for number in range(first, first + keys):
         rng = np.random.default_rng(seed_of(number, scheme, context_width, gamma))
         secret, value = rng.bytes(32), int(rng.integers(1, HASH_KEY_LIMIT))
-        colouring = scheme_of(spec, SecretKey(secret) if scheme == "pm1" else HashKey(value))
+        colouring = Watermark(spec, SecretKey(secret) if scheme == "pm1" else HashKey(value)).scheme
         if human:
             sources = {name: _human(data, name, vocabulary, texts) for name in DATASETS}
+        elif templates:
+            sources = {kind: _templates(kind, texts or 0) for kind in KINDS}
         else:
             sources = {SIMULATED: _random(rng, vocabulary, texts or 0)}
         for source, (ids, offsets) in sources.items():
             scores = score_flat(colouring, ids, offsets)
             for n in LENGTHS if human else SIMULATED_LENGTHS:
                 colours = scores.first_colours(n)
-                for detector, rejected in rejections(colours, gamma, planned_rate(spec)).items():
+                for detector, rejected in rejections(colours, gamma, spec.gamma_prime).items():
                     row = rows.setdefault(
                         (source, n, detector),
                         {"source": source, "n_tokens": n, "detector": detector}
@@ -153,10 +157,11 @@ def rejections(colours: Mask, gamma: float, rate: float) -> dict[str, list[int]]
     return found
 
 
-@cache
-def threshold(kind: str, n: int, gamma: float, alpha: float) -> Threshold:
-    """Return a window detector's threshold, which takes a simulation to find."""
-    return WindowTest(kind, n, gamma).threshold(alpha)  # type: ignore[arg-type]
+def text_of(source: str) -> str:
+    """Return which of TEXTS a row's source is."""
+    if source in KINDS:
+        return TEMPLATES
+    return SIMULATED if source == SIMULATED else HUMAN
 
 
 def _random(rng: np.random.Generator, vocabulary: int, texts: int) -> tuple[Ids, Ids]:
@@ -174,6 +179,14 @@ def _human(data: str, name: str, vocabulary: int, texts: int | None) -> tuple[Id
     from powermark.models import load_tokenizer
 
     return flat_ids(load_tokenizer(), found)
+
+
+@cache
+def _templates(kind: str, texts: int) -> tuple[Ids, Ids]:
+    """Return the token ids of one kind of template, by the embedded model's tokenizer."""
+    from powermark.models import load_tokenizer
+
+    return flat_ids(load_tokenizer(), templated(kind, texts, np.random.default_rng(0)))
 
 
 @cache
@@ -268,7 +281,9 @@ def simulated(entries: Sequence[Entry], *, ours: bool) -> Simulated | None:
     mine = [
         entry
         for entry in entries
-        if not entry.settings["human"] and (entry.settings["scheme"] == "pm1") == ours
+        if not entry.settings["human"]
+        and not entry.settings.get("templates")
+        and (entry.settings["scheme"] == "pm1") == ours
     ]
     names = ("scheme", "context_width", "gamma")
     cells = len({tuple(entry.settings[name] for name in names) for entry in mine})

@@ -19,10 +19,10 @@ from benchmarks.stealing.figure import draw_forging
 from benchmarks.stealing.language import Language, read_language
 from benchmarks.stealing.marks import ALPHAS, LENGTH, make_mark, planned_delta
 from benchmarks.stealing.oracle import asking
-from powermark.evaluation.figures.canvas import render
 from powermark.files import write_file
 from powermark.interfaces.cli.files import csv_bytes
 from powermark.models import load_tokenizer
+from powermark.plotting.canvas import render
 from powermark.watermark.keys import SecretKey
 
 WIDTHS, GAMMAS = (1, 2, 4), (0.5, 0.9)

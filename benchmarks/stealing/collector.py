@@ -15,7 +15,7 @@ from benchmarks.stealing import kernels
 from benchmarks.stealing.kernels import BLIND, COLLECTED, COLOURS, PROMPT
 from benchmarks.stealing.language import Ids, Language
 from benchmarks.stealing.marks import ALPHAS, LENGTH, Mark
-from powermark.watermark.kernels import siphash
+from powermark.watermark.hash_kernels import siphash
 
 TRIES = 8  # draws of the attacker's model for each token
 EDITS = np.array([10, 20, 40])  # tokens of a text that are replaced

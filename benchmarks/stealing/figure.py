@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from powermark.evaluation.figures.canvas import BLUE, GREY, ORANGE, PURPLE, new_figure
+from powermark.plotting.canvas import BLUE, GREY, ORANGE, PURPLE, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from powermark.watermark.kernels import are_green, siphash
+from powermark.watermark.hash_kernels import are_green, siphash
 
 PROMPT = 4  # tokens before each text, so that every context width has its context
 BLIND, COLLECTED, COLOURS = 0, 1, 2

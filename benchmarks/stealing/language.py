@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.stealing import kernels
 from benchmarks.stealing.kernels import PROMPT
 from powermark.detection.text import flat_ids
-from powermark.evaluation.prompts import read_prompts
+from powermark.generation.prompts import read_texts
 
 WEIGHTS = (0.1, 0.3, 0.6)  # of no, one and two tokens of context
 Ids = NDArray[np.int64]
@@ -50,5 +50,5 @@ class Language:
 def read_language(folder: Path, tokenizer: Any) -> Language:
     """Return the language of all ``*.jsonl`` in a folder."""
     files = sorted(folder.glob("*.jsonl"))
-    texts = [text for file in files for text in read_prompts(file, whole=True)]
+    texts = [text for file in files for text in read_texts(file, whole=True)]
     return Language(flat_ids(tokenizer, texts)[0].astype(np.int64), len(tokenizer))

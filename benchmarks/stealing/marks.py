@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from benchmarks.stealing.kernels import PROMPT
 from benchmarks.stealing.language import Ids, Language
-from powermark.detection.detection import Detector
-from powermark.watermark.greenlist import threshold
+from powermark.detection.detector import Detector
 from powermark.watermark.keys import SecretKey
+from powermark.watermark.scheme import threshold
 from powermark.watermark.spec import WatermarkSpec
 
 LENGTH, ALPHAS = 200, (0.01, 0.001)  # tokens of a text; levels of the detector

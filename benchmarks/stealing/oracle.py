@@ -27,9 +27,10 @@ from powermark import plan
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.access import Client
 from powermark.interfaces.server.library import Library, LoadedMark
-from powermark.interfaces.server.service import Service, new_service, told
+from powermark.interfaces.server.service import Service, new_service, shown_to
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
+from powermark.watermark.watermark import Watermark
 
 DETECT, INSPECT = Client("mallory", "detect"), Client("eve", "inspect")
 BATCH = 256  # texts of a request
@@ -58,20 +59,21 @@ class Oracle:
     def colours(self, ids: list[int]) -> Any:
         """Return which tokens are green, as the scope ``inspect`` tells."""
         self.queries += 1
-        asked = schemas.DetectAsked.model_validate(
+        asked = schemas.DetectRequest.model_validate(
             {"spec": "mark", "token_ids": ids, "tokens": True}
         )
         pieces = self.service.detect(asked, INSPECT)["pieces"]
         return np.array([piece["state"] == "green" for piece in pieces])
 
     def _ask(self, texts: Texts) -> list[dict[str, Any]]:
-        """Return what the scope ``detect`` is told.
+        """Return what the scope ``detect`` is visible_answer.
 
-        It takes text alone; the ids stand for a text that the tokenizer splits into them.
+        It takes text alone. The ids stand for a text that the tokenizer splits into them, behind a
+        first word that does not count.
         """
         self.queries += len(texts)
-        found = self.service.detectors.get("mark", None, "count", False).detect_many(texts)
-        return [told(one, "", DETECT) for one in found]
+        detector = self.service.detectors.get("mark", None, "count", 1, False)
+        return [shown_to(DETECT, one, "") for one in detector.detect_many(texts)]
 
 
 def make_oracle(language: Language, key: SecretKey, gamma: float, alpha: float, h: int) -> Oracle:
@@ -79,7 +81,7 @@ def make_oracle(language: Language, key: SecretKey, gamma: float, alpha: float, 
     best = plan(n_tokens=LENGTH, alpha=alpha, power=POWER, gamma=gamma)
     spec = WatermarkSpec.from_plan(best, vocab_size=language.vocab_size)
     spec = replace(spec, context_width=h)
-    library = Library(marks={"mark": LoadedMark(name="mark", spec=spec, key=key)})
+    library = Library(marks={"mark": LoadedMark(name="mark", mark=Watermark(spec, key))})
     return Oracle(new_service(library, threads=1), best.gamma, alpha, h)
 
 

@@ -10,8 +10,8 @@ from benchmarks.stealing.kernels import BLIND, COLOURS, PROMPT
 from benchmarks.stealing.language import Ids, Language
 from benchmarks.stealing.marks import LENGTH, Mark, make_mark
 from benchmarks.stealing.oracle import asking, by_rounded_p, make_oracle
-from powermark.watermark.embed import scheme_of
 from powermark.watermark.keys import SecretKey
+from powermark.watermark.watermark import Watermark
 
 KEY, WORDS = SecretKey(bytes(range(32))), 40
 
@@ -30,13 +30,13 @@ def green_share(mark: Mark, texts: Ids) -> float:
     h = mark.spec.context_width
     rows = np.lib.stride_tricks.sliding_window_view(texts[:, PROMPT - h :], h + 1, axis=1)
     rows = rows.reshape(-1, h + 1)
-    return float(scheme_of(mark.spec, KEY).are_green(rows[:, :h], rows[:, h]).mean())
+    return float(Watermark(mark.spec, KEY).scheme.are_green(rows[:, :h], rows[:, h]).mean())
 
 
 def test_the_writer_marks_as_a_bias_on_the_logits_does(language: Language, mark: Mark) -> None:
     texts = language.write(100, LENGTH, mark.parts, np.random.default_rng(1))
     after = texts[:, PROMPT - 1 : -1].ravel(), texts[:, PROMPT:].ravel()
-    masks = scheme_of(mark.spec, KEY).green_masks(np.arange(WORDS)[:, None])
+    masks = Watermark(mark.spec, KEY).scheme.green_masks(np.arange(WORDS)[:, None])
     share = masks.mean(axis=1)  # words are alike, so a list's share of them is its mass
     expected = np.exp(2.0) * share / (1.0 + np.expm1(2.0) * share)
     # 20,000 draws: a standard error of .0025 at most; masses differ from shares by sampling
@@ -88,7 +88,7 @@ def test_rounded_p_gives_colours_away_one_by_one(language: Language, h: int) -> 
     assert oracle.verdicts([text]) == [True]
     grams = np.lib.stride_tricks.sliding_window_view(np.array(text), h + 1)
     mark = make_mark(language, KEY, 0.5, 1.0, h)
-    assert scheme_of(mark.spec, KEY).are_green(grams[:, :h], grams[:, h]).all()
+    assert Watermark(mark.spec, KEY).scheme.are_green(grams[:, :h], grams[:, h]).all()
     told = oracle.colours(text)[h:]  # green, or not counted as a repeat
     assert told[: 2 * h].all()
     assert LENGTH < oracle.queries < 5 * LENGTH

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from powermark.calibration.profile_file import save_profile
 from powermark.files import make_folder
 from powermark.interfaces.server.telemetry import Log
+from powermark.signals.profile_file import save_profile
 from proof import concurrency, damage, disk, faults, scenario, servers
 from proof.inputs import _small_profile
 from proof.shop import Shop
@@ -47,7 +47,7 @@ def test_an_answer_that_is_an_error_is_lost() -> None:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            assert servers._ask(server.server_port, "w3") == b""
+            assert servers.ask(server.server_port, "w3") == b""
         finally:
             server.shutdown()
             thread.join()
@@ -82,7 +82,7 @@ def test_half_a_key_or_a_second_failure_is_lost(
     ("what", "check"),
     [("key", "powermark.watermark.spec.WatermarkSpec.check_key"),
      ("model", "powermark.watermark.spec.WatermarkSpec.check_tokenizer"),
-     ("records", "powermark.evaluation.records.crc32")],
+     ("records", "powermark.generation.records.crc32")],
 )  # fmt: skip
 def test_damage_that_nobody_notices_is_lost(
     folder: str, monkeypatch: pytest.MonkeyPatch, what: str, check: str

@@ -1,6 +1,7 @@
 """Every other part of the proof at a tiny size."""
 
 import dataclasses
+import json
 import os
 import re
 import socket
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from proof import concurrency, damage, disk, faults, fuzz, promise, servers
+from proof import attacks, bombs, concurrency, damage, disk, drafts, faults, fuzz, promise, servers
 from proof.faces import ADDRESSES
 from proof.ledger import Ledger
 from proof.loopback import is_own, loopback_only
@@ -50,6 +51,27 @@ def test_what_is_killed_loses_nothing(folder: str, kill: Callable[..., dict[str,
     assert found["said"].endswith(" of 1 kills met it at work")
 
 
+def test_a_small_scan_keeps_what_it_has_done(folder: str) -> None:
+    found = faults.kill_small_scan(folder=folder, kills=2)
+    assert (found["lost"], found["tracebacks"]) == (0, 0), found
+    assert re.fullmatch(r"2 kills; \d+ of 20000 documents were left", found["said"])
+
+
+@pytest.mark.parametrize("kind", drafts.KINDS)
+def test_drafts_do_not_weaken_a_mark(kind: str) -> None:
+    found = drafts.tried(kind=kind, texts=6)
+    assert (found["trials"], found["lost"]) == (24, 0), found
+    assert json.dumps(found)  # which the ledger keeps
+
+
+@pytest.mark.parametrize("what", bombs.BOMBS)
+def test_bombs_are_refused(folder: str, what: str) -> None:
+    """With exit code 2 and a sentence, below a gigabyte of memory."""
+    found = bombs.tried(folder=folder, what=what)
+    assert (found["code"], found["lost"], found["tracebacks"]) == (2, 0, 0), found
+    assert 0 < found["megabytes"] <= bombs.MOST
+
+
 def test_a_killed_server_loses_nothing(folder: str) -> None:
     found = servers.kill(folder=folder, kills=1)
     assert (found["lost"], found["tracebacks"]) == (0, 0)
@@ -58,6 +80,22 @@ def test_a_killed_server_loses_nothing(folder: str) -> None:
 def test_a_server_whose_clock_jumps_answers_the_same(folder: str) -> None:
     found = servers.clock_jumps(folder=folder)
     assert (found["trials"], found["lost"], found["tracebacks"]) == (50, 0, 0), found
+
+
+@pytest.mark.parametrize("attack", [attacks.idle, attacks.slow])
+def test_a_crowd_keeps_nobody_out(folder: str, attack: Callable[..., dict[str, Any]]) -> None:
+    found = attack(folder=folder, connections=TINY.connections)
+    assert (found["trials"], found["lost"], found["tracebacks"]) == (50, 0, 0), found
+
+
+def test_marks_hold_nobody_up(folder: str) -> None:
+    found = attacks.marks(folder=folder)
+    assert (found["trials"], found["lost"], found["tracebacks"]) == (50, 0, 0), found
+
+
+def test_secrets_are_not_served(folder: str) -> None:
+    found = attacks.secrets(folder=folder)
+    assert (found["trials"], found["lost"], found["tracebacks"]) == (6, 0, 0), found
 
 
 @pytest.mark.parametrize("what", ["spec", "key"])
