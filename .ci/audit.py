@@ -1,4 +1,7 @@
-"""Say what pip-audit's JSON holds, and for how many packages it could look anything up at all."""
+"""Say what pip-audit's JSON holds, and for how many packages it could look anything up at all.
+
+Exit code 1 where a package has known flaws, or where no package could be audited.
+"""
 
 from __future__ import annotations
 
@@ -18,4 +21,4 @@ if __name__ == "__main__":
     print("\n".join(broken), end="\n" if broken else "")
     if len(audited) < len(packages) or not packages:
         print("NOT AUDITED: the others; no database that knows them could be reached from here")
-    sys.exit(bool(broken))
+    sys.exit(bool(broken) or not audited)

@@ -8,20 +8,20 @@ from importlib import import_module
 import numpy as np
 
 from powermark import SecretKey, WatermarkSpec
-from powermark.detection.detection import Detector
-from powermark.watermark.embed import scheme_of
+from powermark.watermark.watermark import Watermark
 
 UNLOCKS = {
-    "plot": "powermark.evaluation.figures.tradeoff matplotlib",
-    "transformers": "powermark.integrations.transformers powermark.models.convert",
+    "plot": "powermark.plotting.tradeoff matplotlib",
+    "detect": "powermark.models.tokenizer powermark.models.gguf_tokenizer powermark.models.store",
+    "transformers": "powermark.engines.transformers powermark.models.convert pyarrow.parquet",
     "datasets": "datasets pyarrow",
-    "quality": "powermark.evaluation.quality nltk rouge_score bert_score",
+    "quality": "powermark.measuring.quality nltk rouge_score bert_score",
     "text": "confusable_homoglyphs",
     "server": "powermark.interfaces.server.app uvicorn",
     "corpus": "powermark.corpus.scan powermark.corpus.readers",
     "ray": "powermark.corpus.ray ray.data",
     "experiments": "matplotlib torch rouge_score",
-    "llama-cpp": "powermark.integrations.llama_cpp llama_cpp",
+    "llama-cpp": "powermark.engines.llama_cpp llama_cpp",
     "docs": "mkdocs mkdocstrings latex2mathml.converter",
     "release": "build hatchling pip_audit cyclonedx_py",
     "all": "matplotlib torch bert_score uvicorn pyarrow ray.data",
@@ -34,7 +34,8 @@ def mark_and_detect() -> None:
     rng = np.random.default_rng(0)
     spec = WatermarkSpec(gamma=0.5, delta=4.0, context_width=2, vocab_size=1000)
     key = SecretKey(bytes(range(32)))
-    scheme, detector = scheme_of(spec, key), Detector(spec, key, alpha=0.001)
+    mark = Watermark(spec, key)
+    scheme, detector = mark.scheme, mark.detector(alpha=0.001)
     for delta, verdict in ((spec.delta, "watermarked"), (0.0, "no watermark found")):
         ids = [0, 1]
         for _ in range(100):

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 from unittest import mock
 
-from powermark.detection.findings import Verdict
+from powermark.detection.detection import Verdict
 
 ROOT = Path(__file__).parents[1]
 _DIGEST = re.compile(r"digest [0-9a-f]{32}")

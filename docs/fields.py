@@ -10,20 +10,21 @@ import numpy as np
 from pydantic import BaseModel
 from words import WORDS
 
-from powermark.calibration.design import Design
-from powermark.calibration.plan import Plan
-from powermark.calibration.profile import Profile
 from powermark.corpus.batches import Reject
 from powermark.corpus.scanner import SCHEMA
 from powermark.corpus.summary import MarkSummary
-from powermark.detection.report import Piece
-from powermark.detection.result import Detection
-from powermark.detection.window_plan import WindowPlan
-from powermark.evaluation.audit import Audit, AuditRow
-from powermark.evaluation.measure import Estimate
-from powermark.evaluation.verification import Check, Verification
+from powermark.detection.detection import Detection
+from powermark.detection.inspection import Piece
 from powermark.interfaces.server.refusals import Problem
 from powermark.interfaces.server.schemas import Batch, Curve, Verdict
+from powermark.measuring.audit import Audit, AuditRow
+from powermark.measuring.estimates import Estimate
+from powermark.measuring.verification import Check, Verification
+from powermark.planning.design import Design
+from powermark.planning.plan import Plan
+from powermark.signals.assumptions import Assumptions, Lags
+from powermark.signals.profile import Profile
+from powermark.signals.round_trip import RoundTrip
 
 _NAMES = {
     float: "number",
@@ -41,7 +42,6 @@ _NAMES = {
 _CLASSES: dict[str, type] = {
     "Design": Design,
     "Plan": Plan,
-    "WindowPlan": WindowPlan,
     "Curve": Curve,
     "Detection": Detection,
     "Piece": Piece,
@@ -54,15 +54,24 @@ _CLASSES: dict[str, type] = {
     "Reject": Reject,
     "Audit": Audit,
     "AuditRow": AuditRow,
+    "Assumptions": Assumptions,
+    "Lags": Lags,
     "error": Problem,
     "profile": Profile,
 }
 _ABOUT = dict.fromkeys(("version", "vocab_size", "n_tokens", "top_k", "seed", "batch"), "integer")
 _ABOUT |= dict.fromkeys(("texts", "steps", "next"), "integer")
 _ABOUT |= {"temperature": "number", "top_p": "number", "marks": "object of text"}
+_ABOUT |= {"min_p": "number", "repetition_penalty": "number", "chat": "boolean"}
+_ABOUT |= {"survival": "object of number", "typical": "object of [number, number]"}
 _PLAIN: dict[str, dict[str, str]] = {  # what no class says; tests hold it against the real thing
     "Compared": {"model": "text", "promised": "object or null", "on_profile": "object or null"},
-    "steering": {"n_tokens": "integer", "deltas": "text", "rates": "list of number"},
+    "steering": {
+        **dict.fromkeys(("n_tokens", "skipped"), "integer"),
+        "deltas": "text",
+        "rates": "list of list of number",
+        **dict.fromkeys(("weights", "lost"), "list of number"),
+    },
     "tokens": {"statement": "text", "pieces": "list of Piece", "evidence": "list of number"},
     "stream": {
         "detected": "boolean",
@@ -77,10 +86,11 @@ _PLAIN: dict[str, dict[str, str]] = {  # what no class says; tests hold it again
     },
     "record": {
         **dict.fromkeys(("index", "seed", "lost_ids"), "integer"),
-        **dict.fromkeys(("prompt", "text", "signature"), "text"),
+        **dict.fromkeys(("text", "thinking", "signature"), "text"),
+        "prompt": "text or list of object",
         **dict.fromkeys(("prompt_ids", "token_ids"), "list of integer"),
         "finished": "boolean",
-        **dict.fromkeys(("kl", "green_rate"), "list of number"),
+        **dict.fromkeys(("kl", "green_rate", "certainty"), "list of number"),
     },
     "step": {
         **dict.fromkeys(("text", "state"), "text"),
@@ -98,6 +108,7 @@ _PLAIN: dict[str, dict[str, str]] = {  # what no class says; tests hold it again
     "loaded": {
         **dict.fromkeys(("version", "scope"), "text"),
         "model": "text or null",
+        "chat": "boolean",
         **dict.fromkeys(("specs", "profiles", "examples"), "list of object"),
     },
     "about": {name: _ABOUT.get(name, "text") for name in WORDS["about"]},
@@ -105,6 +116,8 @@ _PLAIN: dict[str, dict[str, str]] = {  # what no class says; tests hold it again
 _SHAPES = {  # of arrays
     "head": "(steps, K)",
     **dict.fromkeys(("tail_mass", "tail_square", "text", "ids", "strength"), "(steps,)"),
+    **dict.fromkeys(("copies_text", "copies_ids", "copies_step"), "(tokens,)"),
+    "copies_returns": "(steps,)",
 }
 _LIKE = {"row": "Detection", "Verdict": "Detection"}  # where fields of the same name mean the same
 
@@ -134,7 +147,7 @@ def fields(name: str) -> dict[str, str]:
     """Return the type of each field of one table."""
     if name == "row":
         found = {field.name: _NAMES[str(field.type)] for field in SCHEMA}
-        return {**found, "holm": "boolean"}
+        return {**found, "holm": "boolean", "copy_of": "text or null"}
     if name in _PLAIN:
         order = list(WORDS[name]).index
         return {field: _PLAIN[name][field] for field in sorted(_PLAIN[name], key=order)}
@@ -146,9 +159,11 @@ def fields(name: str) -> dict[str, str]:
         own = [field for field in own if field not in Design.__dataclass_fields__]
     found = {field: kind(hints[field]) for field in own if field[0] != "_"}
     if name == "profile":
+        theirs = get_type_hints(RoundTrip)
+        found |= {f"copies_{field}": kind(hint) for field, hint in theirs.items()}
         return {field: f"{found[field]} {shape}" for field, shape in _SHAPES.items()}
     before = {"source": "text"} if name == "Detection" else {}
-    after = {"broken": "list of text"} if name == "Verification" else {}
+    after = {"broken": "list of text", "outcome": "text"} if name == "Verification" else {}
     changed = {"rejected": "list of text"} if name == "Audit" else {}
     unknown = ("value", "low", "high") if name == "Estimate" else ()
     changed |= dict.fromkeys(unknown, "number or null")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import cog
 
-from powermark.evaluation.reproduction.targets import CAPTIONS
+from powermark.paper.report import CAPTIONS
 
 DOCS = Path(__file__).parent
 _SHOWN = re.compile(r"\[([^\]]+)\]\((figures/[^)]+\.(?:svg|png))\)")

@@ -39,7 +39,7 @@ def _table(schema: dict[str, Any]) -> None:
 def rest() -> None:
     """Write each route with its fields, then the statuses of errors."""
     app = FastAPI()
-    for router in (routes.api, routes.generating, routes.health):
+    for router in (routes.api, routes.generating, routes.health, routes.monitoring):
         app.include_router(router)
     schema = app.openapi()
     models = schema["components"]["schemas"]
@@ -55,8 +55,8 @@ def rest() -> None:
             if "requestBody" in route:
                 name = _kind(route["requestBody"]["content"]["application/json"]["schema"])
                 _table(models[name])
-    cog.outl(f"\n## TextAsked\n\n{models['TextAsked']['description']}")
-    _table(models["TextAsked"])
+    cog.outl(f"\n## TextInput\n\n{models['TextInput']['description']}")
+    _table(models["TextInput"])
     cog.outl("\n## Errors\n\n| status | when |\n|---|---|")
     for code, words in sorted(errors.items()):
         cog.outl(f"| {code} | {words} |")

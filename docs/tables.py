@@ -8,8 +8,9 @@ from pathlib import Path
 import cog
 
 from powermark import Edits, evaluate, plan
-from powermark.calibration.schedule import Schedule
-from powermark.calibration.steering import Goal, edited_power
+from powermark.steering.goal import Goal
+from powermark.steering.recursion import edited_power
+from powermark.steering.schedule import Schedule
 from powermark.theory.power import binomial_tail, critical_count
 
 Row = dict[str, str]
@@ -103,7 +104,7 @@ def fragility() -> None:
             [
                 f"{rate:.0%}",
                 f"{plain.attacked_power:.3f}",
-                f"{edited_power(goal, schedule.state_rates):.3f}",
+                f"{edited_power(goal, schedule.state_rates[0]):.3f}",
             ]
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from formats import ABOUT, ARRAYS, DESIGN, PLAN, STEERING, WINDOW_PLAN
+from formats import ABOUT, ARRAYS, DESIGN, PLAN, STEERING
 
 DETECTION = {
     "source": "where the text came from: a file, a line, or what the request called it",
@@ -21,6 +21,7 @@ DETECTION = {
     "green_rate_high": "upper end",
     "gamma": "green share, expected of unmarked text",
     "gamma_prime": "green rate of marked text by the plan, or by the plug-in without one",
+    "bet": "green rate that the running evidence bets on: `gamma_prime`, or the plan's own",
     "z": "z-score; guarantees nothing. Null with several keys, or where no token counts",
     "p_mid": "mid-p of the count, corrected for keys; guarantees nothing",
     "marked_share": "share of the counted tokens that the green rate suggests were marked; null "
@@ -32,6 +33,7 @@ DETECTION = {
     "span_stop": "one past its last",
     "key": "name of the key that fits best; null for a key without a name",
     "keys_tried": "number of keys",
+    "looks": "keys times detectors times other looks; `p` and `p_mid` are multiplied by it",
     "warnings": "sentences that a reader of the verdict must know",
     "signature": "detector, spec, keys, alpha and version in one line",
 }
@@ -41,6 +43,7 @@ VERIFICATION = {
     "alpha": "level",
     "gamma": "green share",
     "delta": "bias, or the largest of a steered mark",
+    "read": "what was judged: copies of the `text`, or the sampled `ids`",
     "texts": "texts written with the mark, and as many without",
     "marked": "of the marked ones, those with `n_tokens` that count",
     "unmarked": "of the unmarked ones likewise",
@@ -48,7 +51,11 @@ VERIFICATION = {
     "signature": "what was measured, in one line",
     "speed": "with `--endpoint`, tokens per second: `marked`, `unmarked`, and the share `lost`; "
     "else null",
+    "about": "`model`, `sampling` and `prompts` as they were given, `spec` and `key` (digest and "
+    "fingerprint), `date` and `version`",
     "broken": "names of the checks that failed",
+    "outcome": "`kept`, `broken`, `not enough texts`, or `unknown` where a check has nothing to "
+    "rest on",
 }
 CHECK = {
     "name": "`gamma_prime`, `kl`, `power`, `size`, `attacked_power`; the last three begin with "
@@ -57,7 +64,9 @@ CHECK = {
     "plug_in": "by the plug-in",
     "profile": "by the profile that was given; else null",
     "measured": "an Estimate",
+    "by_ids": "an Estimate from the sampled ids, beside what is judged; null without one",
     "holds": "null where too little was measured, or is known of the promise, to say",
+    "texts_needed": "texts that would decide if they are found as often; null where `holds` is not",
 }
 ESTIMATE = {
     "value": "what was measured; null where nothing was",
@@ -70,19 +79,23 @@ MARK = {
     "spec has several keys",
     "spec": "the first digits of the spec's digest",
     "documents": "documents scanned",
+    "distinct": "documents once near-identical ones are merged; shares and calls are of these",
+    "merged": "`documents` - `distinct`",
+    "largest_group": "documents in the largest group of near-identical ones",
+    "effective": "independent documents whose calls would vary as much from key to key",
     "tokens": "their tokens",
     "scored": "those that count",
     "verdicts": "documents by verdict",
-    "share": "estimated share of marked documents; null where none is long enough to tell",
+    "share": "estimated share of marked distinct documents; null where none is long enough to tell",
     "share_low": "lower end of its 95 % interval",
     "share_high": "upper end",
     "share_at_least": "lower end that asks nothing of the power",
     "fdr": "false-discovery rate of all calls",
     "level": "this mark's part of it",
     "bh_threshold": "largest p that Benjamini and Hochberg call; null where they call none",
-    "bh_calls": "documents that they call",
+    "bh_calls": "distinct documents that they call",
     "holm_threshold": "largest p that Holm calls; null where he calls none",
-    "holm_calls": "documents that he calls",
+    "holm_calls": "distinct documents that he calls",
     "p_histogram": "documents by p, in 20 bins of .05",
     "signatures": "of the detectors",
 }
@@ -97,11 +110,12 @@ ROW = {  # others are a detection's
     "out; for texts called watermarked, without `--normalise`",
     "char_stop": "one past its last",
     "holm": "whether Holm calls it; only in `calls.*`",
+    "copy_of": "id of the first document of its group, null for that one; only in `calls.*`",
 }
 AUDIT_ROW = {
     "length": "counted tokens taken of each text",
     "alpha": "level",
-    "size": "what an ideal colouring gives, at most alpha",
+    "size": "what an ideal colouring gives, at most alpha; of the e-value alpha itself",
     "texts": "texts that are long enough",
     "rejections": "of them, those that the given key calls marked",
     "rate": "`rejections` / `texts`",
@@ -113,11 +127,13 @@ AUDIT_ROW = {
     "median_rate": "median",
     "worst_rate": "largest",
     "chance_worst_rate": "the largest of so many, in the median, if texts shared nothing",
+    "kind": "`all`, or where there are several kinds of text one of them: a template, or a file's "
+    "or folder's name",
+    "detector": "what called them",
 }
 WORDS: dict[str, dict[str, str]] = {
     "Design": DESIGN,
     "Plan": PLAN,
-    "WindowPlan": WINDOW_PLAN,
     "Compared": {
         "model": "signal model",
         "promised": "`gamma`, `delta`, `n_tokens`, `alpha`, `kl`, `power`, `attacked_power` of "
@@ -172,7 +188,7 @@ WORDS: dict[str, dict[str, str]] = {
         "again": "whether the same command would try it again",
     },
     "Audit": {
-        "rows": "an AuditRow for each length and level",
+        "rows": "an AuditRow for each kind of text, detector, length and level",
         "rejected": "the texts that the given key calls marked anywhere: their sources; in Python "
         "their places",
         "shared": "the n-grams that the most texts have: token ids, number of texts, whether green",
@@ -180,11 +196,29 @@ WORDS: dict[str, dict[str, str]] = {
         "signature": "what was measured, in one line",
     },
     "AuditRow": AUDIT_ROW,
+    "Assumptions": {
+        "gamma": "green share",
+        "delta": "bias",
+        "gamma_prime": "green rate of marked text",
+        "texts": "texts of 8 or more counted tokens that count at this strength",
+        "lags": "a Lags for each range of distances",
+        "quarters": "green rate in each quarter of a text; equal if stationary",
+        "drift": "last quarter less the first",
+        "drift_error": "its standard error",
+        "inflation": "variance inflation c by length; constant for long texts if assumed rightly",
+    },
+    "Lags": {
+        "first": "least distance of two counted tokens",
+        "last": "largest",
+        "correlation": "of their green indicators; falls to 0 if assumed rightly",
+        "error": "its standard error, by leaving out texts",
+        "information": "mutual information of the two, in nats",
+    },
     "profile": ARRAYS,
     "about": ABOUT,
     "record": {
         "index": "number of the prompt",
-        "prompt": "what was continued",
+        "prompt": "what was continued, or the messages that were answered",
         "text": "what was written",
         "prompt_ids": "token ids of the prompt",
         "token_ids": "of the text",
@@ -193,6 +227,8 @@ WORDS: dict[str, dict[str, str]] = {
         "seed": "of sampling",
         "kl": "KL of each step, in nats; with `--record-kl`",
         "green_rate": "green rate of each step; with `--record-kl`",
+        "certainty": "probability of the likeliest token at each step; with `--record-kl`",
+        "thinking": "what a model that thinks first wrote before the text; absent without thoughts",
         "signature": "model, mark, settings and version in one line",
     },
     "step": {
@@ -215,6 +251,7 @@ WORDS: dict[str, dict[str, str]] = {
         "version": "of powermark",
         "scope": "of the client: `detect` or `inspect`",
         "model": "name of the model that writes; null without one",
+        "chat": "whether that model has a chat template",
         "specs": "of each `name`, `detects` (`texts`, `token ids` or `nothing`), `spec` (as its "
         "[file](spec.md)) and `verification` (a Verification, or null)",
         "profiles": "`name` and [about](profile.md#about) of each",

@@ -9,10 +9,8 @@ Needs a server that returns token ids (vLLM does); ``powermark detect --stream``
 import argparse
 import sys
 
-from powermark import WatermarkSpec
-from powermark.detection.evalue import StreamDetector
-from powermark.evaluation.endpoint import Endpoint
-from powermark.watermark.embed import load_key_for
+from powermark import StreamDetector, Watermark
+from powermark.generation.endpoint import Endpoint
 
 
 def main() -> None:
@@ -27,9 +25,9 @@ def main() -> None:
     options.add_argument("--temperature", type=float, default=1.0)
     given = options.parse_args()
 
-    spec = WatermarkSpec.load(given.spec)
-    alpha = spec.design["alpha"] if spec.design else 0.01
-    evidence = StreamDetector(spec, load_key_for(spec, given.key), alpha=alpha)
+    mark = Watermark.load(given.spec, given.key)
+    alpha = mark.spec.plan.alpha if mark.spec.plan else 0.01
+    evidence = StreamDetector(mark, alpha=alpha)
     server = Endpoint(given.url)
     request = {
         "model": server.first_model(),

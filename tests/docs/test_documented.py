@@ -35,7 +35,7 @@ def test_every_public_name_is_in_the_reference(package: str) -> None:
 
 
 def test_what_the_reference_names_exists_and_has_a_docstring() -> None:
-    engines = ("powermark.integrations.vllm", "powermark.integrations.sglang")  # need their engines
+    engines = ("powermark.engines.vllm", "powermark.engines.sglang")  # need their engines
     for path in re.findall(r"^::: (\S+)$", REFERENCE, re.M):
         module, name = path.rsplit(".", 1)
         if module not in engines:
@@ -54,7 +54,7 @@ def test_every_command_is_documented() -> None:
 def openapi() -> dict[str, Any]:
     """Return the description of all routes."""
     server = FastAPI()
-    for router in (routes.api, routes.generating, routes.health):
+    for router in (routes.api, routes.generating, routes.health, routes.monitoring):
         server.include_router(router)
     return server.openapi()
 
@@ -69,7 +69,7 @@ def test_every_field_of_a_request_is_documented() -> None:
         names += set(re.findall(r"schemas/(\w+)", json.dumps(models[name]))) - {*names}
         for field, about in models[name]["properties"].items():
             assert about.get("description"), f"{name}.{field}"
-    assert "TextAsked" in names
+    assert "TextInput" in names
 
 
 def test_every_route_is_documented() -> None:
