@@ -214,6 +214,7 @@ def with_copies(profile: Profile, tokenizer: Any, prompts: Sequence[Prompt]) -> 
     text_of_each, ids_of_each, steps = map(np.concatenate, zip(*rows, strict=True))
     round_trip = RoundTrip(text_of_each, ids_of_each, steps, returns)
     about = {name: value for name, value in profile.about.items() if name != "digest"}
+    about["answered"] = texts.size / len(prompts)  # after the others the model wrote nothing
     return _named(dataclasses.replace(profile, round_trip=round_trip, about=about, source="text"))
 
 

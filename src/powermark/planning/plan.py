@@ -25,6 +25,7 @@ from powermark.planning.design import (
 from powermark.planning.lengths import Lengths
 from powermark.planning.request import PRECISION, Answer, Detector, Method, Request, Steering
 from powermark.planning.steered import beside_constant, kl_cap_for, solve_steered
+from powermark.planning.steered_coverage import covered_fields, solve_steered_coverage
 from powermark.signals.edits import Edits
 from powermark.signals.signal import MAX_DELTA, SignalModel
 from powermark.signature import signature
@@ -74,7 +75,8 @@ class Plan(Design):
     ``coverage`` is the share of answers that is found, each at its own length, and
     ``attacked_coverage`` that after edits. ``lengths`` are the mean and quantiles of the tokens
     that count in answers, and ``power_by_length`` has the power at some lengths, after edits if
-    there are any. A plan for a coverage has the median length as ``n_tokens``.
+    there are any. A plan for a coverage has the median length as ``n_tokens``; a steered one, the
+    horizon of its schedule.
     """
 
     method: Method = "exact"
@@ -381,10 +383,13 @@ def _changed(found: Plan, numbers: dict[str, Any]) -> Plan:
 def _steer(request: Request, constant: Plan, options: Steering) -> Plan:
     """Turn the constant plan for a request into the steered one."""
     kl_cap = kl_cap_for(request, constant) if options.kl_cap is None else options.kl_cap
-    found = solve_steered(request, constant, options, kl_cap)
-    needed = found.schedule.tokens_needed
+    solve = solve_steered if request.coverage is None else solve_steered_coverage
+    found = solve(request, constant, options, kl_cap)
+    needed, numbers = found.schedule.tokens_needed, found.fields(request, constant)
+    if request.lengths is not None and request.coverage is None:
+        numbers |= covered_fields(request, found.schedule, found.alpha)
     steered = dataclasses.replace(
-        _changed(constant, found.fields(request, constant)),
+        _changed(constant, numbers),
         kl_cap=kl_cap if kl_cap < inf else None,
         tokens_needed={f"{power:g}": needed(found.alpha, power) for power in _TARGETS},
         signature=_signature(

@@ -158,6 +158,7 @@ FIELDS: dict[str, Check] = {
     "repetition_penalty": fields.positive,
     "chat": fields.truth,
     "source": fields.one_of("text", "ids"),
+    "answered": fields.share,
     "survival": fields.shares,
     "typical": fields.pairs,
 }
