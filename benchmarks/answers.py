@@ -35,13 +35,13 @@ from powermark.generation.writing import (
     Record,
     Sampling,
     digest_of_prompts,
-    settings_of,
     write_batch,
 )
 from powermark.measuring.attacks import substitute
 from powermark.measuring.estimates import Estimate, mean_per_token, share
 from powermark.models import LanguageModel, load_model
 from powermark.models.chat import Prompt
+from powermark.signals.sampling import settings_of
 from powermark.tables import table
 from powermark.theory.power import critical_count
 from powermark.watermark.keys import SecretKey
