@@ -17,6 +17,7 @@ from powermark.planning import for_evalue, for_windows, paper_method, solver
 from powermark.planning.design import (
     Design,
     all_green_note,
+    check_limit,
     edit_parts,
     evaluate,
     fields_of,
@@ -30,7 +31,7 @@ from powermark.signals.edits import Edits
 from powermark.signals.signal import MAX_DELTA, SignalModel
 from powermark.signature import signature
 from powermark.tables import table
-from powermark.theory.bounds import efficiency, gamma_star, information_limit
+from powermark.theory.bounds import gamma_star, information_limit
 from powermark.theory.distortion import gamma_roots, gamma_zero, kl_divergence, largest_kl
 from powermark.theory.required_length import required_length
 
@@ -350,7 +351,8 @@ def plan_for(request: Request) -> Plan:
         needed = {f"{power:g}": _tokens(design, power) for power in _TARGETS}
         found = dataclasses.replace(found, tokens_needed=needed)
         if request.coverage is not None or request.lengths is not None:
-            found = dataclasses.replace(found, **coverages.coverage_fields(request, design))
+            covered = coverages.coverage_fields(request, design)
+            found = _limited(dataclasses.replace(found, **covered))
     return dataclasses.replace(found, warnings=(*answer.notes, *_notes(found, request)))
 
 
@@ -371,13 +373,21 @@ def _answer(request: Request) -> Answer:
 
 def _changed(found: Plan, numbers: dict[str, Any]) -> Plan:
     """Return a plan with the numbers of another detector or of a steered bias."""
-    found = dataclasses.replace(found, **numbers, normal_power=None)
-    n, alpha, power = found.n_tokens, found.alpha, found.power
-    return dataclasses.replace(
-        found,
-        information_limit=float(information_limit(n, alpha, power)),
-        efficiency=float(efficiency(n, alpha, power, found.kl)),
-    )
+    return _limited(dataclasses.replace(found, **numbers, normal_power=None))
+
+
+def _limited(found: Plan) -> Plan:
+    """Return a plan with the information limit of its promise: for one length, or for answers.
+
+    A mark that finds a share of all answers spends on an answer, on average, what the limit says of
+    that share; the limit per token is that by the mean number of tokens.
+    """
+    tokens, power = float(found.n_tokens), found.power
+    if "coverage" in found.asked and found.lengths is not None:
+        tokens, power = found.lengths["mean"], found.coverage or 0.0
+    limit = float(information_limit(1, found.alpha, power)) / tokens
+    check_limit(limit, found.kl)
+    return dataclasses.replace(found, information_limit=limit, efficiency=limit / found.kl)
 
 
 def _steer(request: Request, constant: Plan, options: Steering) -> Plan:
