@@ -95,7 +95,15 @@ def test_follow_answers(signal: SignalModel) -> None:
 
 
 def edited_by_state(rates: np.ndarray, kept: np.ndarray, k: int, edit_rate: float, h: int) -> float:
-    """P(k greens or more are left), by the state (written, left, run): a twin to be read."""
+    """P(k greens or more are left)."""
+    law = edited_law(rates, kept, edit_rate, h)
+    return sum(mass for (_, left), mass in law.items() if left >= k)
+
+
+def edited_law(
+    rates: np.ndarray, kept: np.ndarray, edit_rate: float, h: int
+) -> dict[tuple[int, int], float]:
+    """Law of greens written and left, by the state (written, left, run): a twin to be read."""
     state_law = {(0, 0, h): (1.0 - edit_rate) ** h}
     for run in range(h):
         state_law[0, 0, run] = (1.0 - edit_rate) ** run * edit_rate
@@ -111,7 +119,10 @@ def edited_by_state(rates: np.ndarray, kept: np.ndarray, k: int, edit_rate: floa
                         state = (written + green, left + seen, next_run)
                         after[state] = after.get(state, 0.0) + mass * colour * edit * chance
         state_law = after
-    return sum(mass for (_, left, _), mass in state_law.items() if left >= k)
+    law: dict[tuple[int, int], float] = {}
+    for (written, left, _), mass in state_law.items():
+        law[written, left] = law.get((written, left), 0.0) + mass
+    return law
 
 
 @pytest.mark.parametrize("h", [0, 1, 3])
@@ -135,3 +146,17 @@ def test_edited_powers() -> None:
         assert edits.edit_rate is not None
         want = edited_by_state(rates, kept[text], k, edits.edit_rate, edits.context_width)
         assert got[text] == pytest.approx(want, abs=1e-10)
+
+
+@pytest.mark.parametrize("h", [0, 2])
+def test_edited_moments(h: int) -> None:
+    """The law of (written, left), every state followed: its moments by greens written."""
+    tilt, deltas = Tilt.of(SIGNALS[2], GAMMA, N), some_deltas(4)
+    kept = np.random.default_rng(5).random((3, N)) < 0.8
+    got = kernels.edited_moments(deltas, tilt.nodes[:3], kept, GAMMA, tilt.exact, 0.2, h)
+    for text in range(3):
+        rates = np.stack([effect(tilt, text, t, deltas[t])[0] for t in range(N)])
+        want = np.zeros((3, N + 1))
+        for (written, left), mass in edited_law(rates, kept[text], 0.2, h).items():
+            want[:, written] += mass * np.array([1.0, left, left**2])
+        np.testing.assert_allclose([each[text] for each in got], want, atol=1e-10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -156,15 +156,11 @@ def evaluate(
         critical_count(n, gamma, alpha) if test == "exact" else z_critical_count(n, gamma, alpha)
     )
     size = float(binomial_tail(n, k, gamma))
-    power, attacked, c = powers(
-        signal,
-        gamma,
-        delta,
-        n_tokens=n,
-        critical_count=k,
-        edits=edits,
-        variance_inflation=variance_inflation,
-    )
+    c = inflation(signal, gamma, delta, n, variance_inflation)
+    of: dict[str, Any] = {"n_tokens": n, "critical_count": k}
+    of["variance_inflation"] = variance_inflation
+    power = clean_power(signal, gamma, delta, **of)
+    attacked = attacked_power(signal, gamma, delta, edits, **of) if edits else None
     limit_level = max(alpha, size)
     limit = float(information_limit(n, limit_level, power))
     check_limit(limit, kl)
@@ -184,7 +180,7 @@ def evaluate(
         edit_rate=edits.edit_rate,
         survival=edits.surviving_share(n) if edits else None,
         removal=edits.removal,
-        attacked_power=attacked if edits else None,
+        attacked_power=attacked,
         context_width=edits.context_width,
         variance_inflation=c,
         test=test,
@@ -223,42 +219,56 @@ def _approximately(power: float | None) -> str:
     return "" if power is None else f"normal approximation: {power:.4f}"
 
 
-class Powers(NamedTuple):
-    """The count's power on untouched and on edited text, and the variance inflation of both."""
-
-    clean: float
-    attacked: float
-    inflation: float
-
-
-def powers(
+def clean_power(
     signal: SignalModel,
     gamma: float,
     delta: float,
     *,
     n_tokens: int,
     critical_count: float,
-    edits: Edits,
     variance_inflation: float,
-) -> Powers:
-    """Return the count's powers; without edits both are the same.
+) -> float:
+    """Return the count's power on untouched text.
 
     The user's c comes on top of the signal's own. It was measured on some design, not on this one,
     and taken literally it would find power where there is no mark (as delta -> 0 the true c -> 1).
     So it may only cost power: the lesser of the two laws, with it and without it, counts.
     """
     n, k = n_tokens, critical_count
-    rate, own = float(signal.green_rate(gamma, delta)), signal.variance_inflation(n, gamma, delta)
-    c = min(max(own, 1.0) + variance_inflation - 1.0, most_inflation(n))
-    clean = signal.power(n, k, gamma, delta)
-    if variance_inflation > 1.0:
-        clean = min(clean, float(beta_binomial_power(n, k, rate, c)))
-    attacked = clean
-    if edits:
-        attacked = signal.attacked_power(edits, n, k, gamma, delta)
-        if variance_inflation > 1.0:
-            attacked = min(attacked, edits.attacked_power(n, k, gamma, rate, c))
-    return Powers(clean, attacked, c)
+    power = signal.power(n, k, gamma, delta)
+    if variance_inflation == 1.0:
+        return power
+    rate = float(signal.green_rate(gamma, delta))
+    c = inflation(signal, gamma, delta, n, variance_inflation)
+    return min(power, float(beta_binomial_power(n, k, rate, c)))
+
+
+def attacked_power(
+    signal: SignalModel,
+    gamma: float,
+    delta: float,
+    edits: Edits,
+    *,
+    n_tokens: int,
+    critical_count: float,
+    variance_inflation: float,
+) -> float:
+    """Return the count's power on edited text; c is that of :func:`clean_power`."""
+    n, k = n_tokens, critical_count
+    power = signal.attacked_power(edits, n, k, gamma, delta)
+    if variance_inflation == 1.0:
+        return power
+    rate = float(signal.green_rate(gamma, delta))
+    c = inflation(signal, gamma, delta, n, variance_inflation)
+    return min(power, edits.attacked_power(n, k, gamma, rate, c))
+
+
+def inflation(
+    signal: SignalModel, gamma: float, delta: float, n_tokens: int, variance_inflation: float
+) -> float:
+    """Return the inflation c of the count's variance: the signal's own, and the user's on top."""
+    own = signal.variance_inflation(n_tokens, gamma, delta)
+    return min(max(own, 1.0) + variance_inflation - 1.0, most_inflation(n_tokens))
 
 
 def edit_parts(edits: Edits) -> dict[str, float | None]:

@@ -8,7 +8,9 @@ random numbers for every design, so that the simulated power rises with delta as
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +30,8 @@ _COARSE, _FINE = 0.02, 0.002  # steps of gamma: over all, and around the best
 _ROUGH = 10_000  # draws of the null while designs are compared
 _DRAWS, _FINAL = 4_000, 20_000  # marked texts drawn to compare designs, and for what is reported
 _TEXTS = 500  # rates of a Beta law
-_BIASES = 0.005  # precision of delta
+_STRIDES = 2**14  # biases that are compared, up to the largest
+_BIASES = MAX_DELTA / _STRIDES  # precision of delta
 _SPARE = 2.0  # standard errors of the simulated power that the chosen delta has to spare
 
 
@@ -167,17 +170,26 @@ class _Search:
         best, least = None, np.inf
         inside = gammas[(gammas > 0.0) & (gammas < 1.0)]
         for gamma in on_grid(inside).tolist():
+            cheaper = partial(self._cheaper, gamma, least)
+            low, high = (
+                0,
+                bisect_left(range(_STRIDES + 1), True, 1, key=lambda i: not cheaper(i)) - 1,
+            )
             test = self.test(gamma)
-            low, high = 0.0, MAX_DELTA
-            if not self._enough(test, high):
+            if high < 1 or not self._enough(test, high * _BIASES):
                 continue
-            while high - low > _BIASES and self.signal.kl(gamma, low) < least:
-                middle = (low + high) / 2.0
-                low, high = (low, middle) if self._enough(test, middle) else (middle, high)
-            delta = float(np.float32(high))
+            while high - low > 1:
+                middle = (low + high) // 2
+                enough = self._enough(test, middle * _BIASES)
+                low, high = (low, middle) if enough else (middle, high)
+            delta = float(np.float32(high * _BIASES))
             if (kl := float(self.signal.kl(gamma, delta))) < least:
                 best, least = (gamma, delta), kl
         return best
+
+    def _cheaper(self, gamma: float, least: float, strides: int) -> bool:
+        """Whether a bias costs less than the best design so far."""
+        return least == np.inf or float(self.signal.kl(gamma, strides * _BIASES)) < least
 
     def test(self, gamma: float) -> WindowTest:
         """Return the detector at a gamma; of many that are tried one will be used."""

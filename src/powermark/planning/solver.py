@@ -8,12 +8,11 @@ Otherwise k is screened with the closed form and settled by exact evaluation.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from math import inf
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import optimize, special
@@ -21,7 +20,7 @@ from scipy import optimize, special
 from powermark.checks import Array
 from powermark.errors import Infeasible
 from powermark.planning import invert
-from powermark.planning.design import powers
+from powermark.planning.design import attacked_power, clean_power
 from powermark.planning.invert import Lengths
 from powermark.planning.request import GAMMA_MIN, Answer, Request, Target
 from powermark.signals.edits import Edits
@@ -34,9 +33,14 @@ from powermark.theory.required_length import required_length
 GAMMA_GRID = 2.0**-32  # a 32-bit hash colours tokens; gamma is a multiple, rounded down
 UNLIKE = 1.1  # times the KL on some texts is too much on all of them
 _STARTS = (1.0, 0.97, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # shares of n where the exact search looks too
+_WORSE = 1.015  # times the least KL on few texts: not worth a look on all of them
+_CLOSE, _VALLEYS = 1.015, 3  # times the least KL, and how many counts are compared again
 _ALL_COUNTS = 96  # up to this n every critical count is compared, above it a subset first
 _WEAKEST = 1e-4  # a smaller bias is no mark
 _COMPARING = 1e-7  # precision of delta while critical counts are compared
+_ROUGHLY = 1e-4  # the same, on all texts
+_STEEP = 4.0  # logits of power, roughly, by which an e-fold bias is better
+_BELOW_ONE = 1.0 - 2.0**-53
 _STEP = 1e-9  # by which a target is relaxed where rounding overspends
 
 
@@ -113,18 +117,15 @@ class Problem:
 
     def margin(self, k: float, gamma: float, delta: float) -> float:
         """Power above what was asked, the lesser of clean and attacked; increases in delta."""
-        found = powers(
-            self.signal,
-            gamma,
-            delta,
-            n_tokens=self.n_tokens,
-            critical_count=k,
-            edits=self.edits,
-            variance_inflation=self.variance_inflation,
-        )
-        if self.attacked_power is None:
-            return found.clean - self.power
-        return min(found.clean - self.power, found.attacked - self.attacked_power)
+        of: dict[str, Any] = {"n_tokens": self.n_tokens, "critical_count": k}
+        of["variance_inflation"] = self.variance_inflation
+        attacked = inf
+        if self.attacked_power is not None:
+            attacked = attacked_power(self.signal, gamma, delta, self.edits, **of)
+            attacked -= self.attacked_power
+            if attacked < 0.0 and self.attacked_power >= self.power:
+                return attacked  # edits only cost power
+        return min(clean_power(self.signal, gamma, delta, **of) - self.power, attacked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,8 +212,7 @@ def settle(problem: Problem, found: Candidate) -> Candidate:
         gamma = _nudge(lambda g: problem.margin(k, g, delta), gamma, GAMMA_GRID)
         gamma = _keep_level(problem, k, gamma)  # no room above: take what was lost
         return _candidate(problem, k, gamma, delta)
-    tuned = _tune(problem, k, gamma, near=found.delta)
-    delta = float(np.float32(tuned.delta if tuned.kl < inf else found.delta))
+    delta = float(np.float32(found.delta))  # the grid moves gamma by less than an ulp of delta
     ulp = float(np.spacing(np.float32(delta)))
     delta = min(MAX_DELTA, _nudge(lambda d: problem.margin(k, gamma, d), delta, ulp))
     return _candidate(problem, k, gamma, delta)
@@ -295,41 +295,69 @@ def _screen(problem: Problem, ks: Array) -> Array:
 def _descend(problem: Problem, ks: Array, guide: Array) -> Candidate:
     """Evaluate critical counts exactly: the guide's best, a coarse net, then downhill.
 
-    Counts are compared on a few texts of a profile. Where these are unlike the others, so that the
-    best count costs far more on all of them or is out of reach, all texts are used.
+    Counts are compared on some texts of a profile, and then the best of each valley and its
+    neighbours on all. Where these are unlike the few, so that the best count costs far more on them
+    or is out of reach, all counts are compared on them.
     """
-    some = replace(problem, signal=problem.signal.thinned())
-    best = _search(some, ks, guide)
-    if some.signal is problem.signal:
-        return _cheapest(problem, best.critical_count, near=best.delta)
-    with contextlib.suppress(Infeasible):
-        found = _cheapest(problem, best.critical_count, near=best.delta)
-        if found.kl <= UNLIKE * best.kl:
-            return found
-    best = _search(problem, ks, guide)
+    n, some = problem.n_tokens, replace(problem, signal=problem.signal.representative())
+    few = _search(some, ks, guide)
+    best = few.valleys()[0]
+    if some.signal is not problem.signal:
+        costs, step = _Costs(problem, few, _ROUGHLY), max(1, n // 50)
+        starts = (each.critical_count for each in few.valleys())
+        found = costs.tried[downhill(costs, starts, int(ks[0]), n, step, finest=max(1, step // 2))]
+        unlike = found.kl > UNLIKE * best.kl
+        best = _search(problem, ks, guide).valleys()[0] if unlike else found
     return _cheapest(problem, best.critical_count, near=best.delta)
 
 
-def _search(problem: Problem, ks: Array, guide: Array) -> Candidate:
-    """Return the best critical count with its bias, to the precision of a comparison."""
+def _search(problem: Problem, ks: Array, guide: Array) -> _Costs:
+    """Look for the best critical count; return the costs of those that were tried."""
     n = problem.n_tokens
     padded = np.concatenate([[np.inf], guide, [np.inf]])
     valleys = np.flatnonzero((guide <= padded[:-2]) & (guide <= padded[2:]))
     net, step = ks[valleys[np.argsort(guide[valleys])[:3]]], max(1, n // 128)
     if not problem.well_guided:
         net, step = np.append(net, problem.starts(ks)), max(1, n // 16)
-    tried: dict[int, Candidate] = {}
+    costs, all_over = _Costs(problem), ks[:: max(1, ks.size // 24)]
+    downhill(costs, map(int, net), int(ks[0]), n, step, spare=map(int, all_over))
+    return costs
 
-    def cost(k: int) -> float:
-        nearest = min(tried, key=lambda other: abs(other - k), default=None)
-        near = 1.0 if nearest is None else tried[nearest].delta
-        gamma = float(problem.gamma_for(k))
-        tried[k] = _tune(problem, k, gamma, near=near, precision=_COMPARING)
-        return tried[k].kl
 
-    all_over = ks[:: max(1, ks.size // 24)]
-    best = downhill(cost, map(int, net), int(ks[0]), n, step, spare=map(int, all_over))
-    return tried[best]
+class _Costs:
+    """The costs of critical counts, to a precision of delta."""
+
+    def __init__(
+        self, problem: Problem, few: _Costs | None = None, precision: float = _COMPARING
+    ) -> None:
+        self.problem, self.precision = problem, precision
+        self.known = [] if few is None else [*few.tried.values()]
+        self.tried: dict[int, Candidate] = {}
+
+    def __call__(self, k: int) -> float:
+        """Return the least KL of a count; inf where it costs much more on few texts."""
+        if self.known:
+            least = min(each.kl for each in self.known)
+            if min(self.known, key=lambda other: abs(other.critical_count - k)).kl > _WORSE * least:
+                return inf
+        gamma = float(self.problem.gamma_for(k))
+        near = self._near(k)
+        self.tried[k] = _tune(self.problem, k, gamma, near=near, precision=self.precision)
+        return self.tried[k].kl
+
+    def _near(self, k: int) -> float:
+        """Return the bias of the nearest count of those that were tried, here or on few texts."""
+        some = [*self.tried.values(), *self.known]
+        nearest = min(some, key=lambda other: abs(other.critical_count - k), default=None)
+        return 1.0 if nearest is None else nearest.delta
+
+    def valleys(self) -> list[Candidate]:
+        """Return the counts that cost less than both neighbours and little more than the best."""
+        ks = sorted(self.tried)
+        kls = np.array([inf, *(self.tried[k].kl for k in ks), inf])
+        low = (kls[1:-1] <= kls[:-2]) & (kls[1:-1] <= kls[2:]) & (kls[1:-1] <= _CLOSE * kls.min())
+        found = [self.tried[k] for k, here in zip(ks, low, strict=True) if here]
+        return sorted(found, key=lambda each: each.kl)[:_VALLEYS]
 
 
 def downhill(
@@ -339,11 +367,12 @@ def downhill(
     high: int,
     step: int,
     spare: Iterable[int] = (),
+    finest: int = 1,
 ) -> int:
     """Return the count in [low, high] with the least cost: the best start, then downhill from it.
 
-    The step is halved where neither neighbour is better. No count is evaluated twice. ``spare``
-    are further starts, for the case that none of the first has a finite cost.
+    The step is halved where neither neighbour is better, down to ``finest``. No count is evaluated
+    twice. ``spare`` are further starts, for the case that none of the first has a finite cost.
     """
     tried: dict[int, float] = {}
 
@@ -359,7 +388,7 @@ def downhill(
     while True:
         before, best = best, look_at([best - step, best + step])
         if best == before:
-            if step == 1:
+            if step <= finest:
                 return best
             step //= 2
 
@@ -384,30 +413,40 @@ def _tune(
         rate = float(rate_for(problem.n_tokens, k, problem.power))
         delta = problem.signal.delta_for_rate(gamma, rate) if rate < 1.0 else inf
         return _candidate(problem, k, gamma, delta) if delta < inf else unreached
-    bracket = _bracket(lambda d: problem.margin(k, gamma, d), near)
+
+    @cache
+    def surplus(delta: float) -> float:
+        """Logits of power above what was asked: nearly linear in delta, so roots are found soon."""
+        reached = problem.power + problem.margin(k, gamma, delta)
+        return float(special.logit(np.clip(reached, 1e-300, _BELOW_ONE)) - wanted)
+
+    wanted = special.logit(problem.power)
+    bracket = _bracket(surplus, near)
     if bracket is None:
         return unreached
     low, high = bracket
     if low < high:  # overdispersion alone may pass a low power
-        margin = lambda d: problem.margin(k, gamma, d)  # noqa: E731
-        high = float(optimize.brentq(margin, low, high, xtol=precision))
+        high = float(optimize.brentq(surplus, low, high, xtol=precision))
     return _candidate(problem, k, gamma, high)
 
 
-def _bracket(margin: Callable[[float], float], near: float) -> tuple[float, float] | None:
-    """Return biases on both sides of the least that is enough, looking around ``near`` first."""
+def _bracket(surplus: Callable[[float], float], near: float) -> tuple[float, float] | None:
+    """Return biases on both sides of the least that is enough, looking around ``near`` first.
+
+    The first stride is the longer the further the surplus, in logits, is from 0.
+    """
     low = high = min(max(near, _WEAKEST), MAX_DELTA)
-    stride = 1.2
-    if margin(near) >= 0.0:
+    stride = 1.0 + min(max(abs(surplus(near)) / _STEEP, 1e-6), 0.2)
+    if surplus(near) >= 0.0:
         while low > _WEAKEST:
             low = max(low / stride, _WEAKEST)
-            if margin(low) < 0.0:
+            if surplus(low) < 0.0:
                 return low, high
             high, stride = low, stride**2
         return low, high
     while high < MAX_DELTA:
         high = min(high * stride, MAX_DELTA)
-        if margin(high) >= 0.0:
+        if surplus(high) >= 0.0:
             return low, high
         low, stride = high, stride**2
     return None

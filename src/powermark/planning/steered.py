@@ -25,6 +25,7 @@ from powermark.theory.power import binomial_tail, critical_count
 _SHOWN = {"n_tokens": "d", "alpha": ".3g", "power": ".4f", "kl": ".4f"}
 KL_CAP = 2.0  # nats that a step may cost by default (docs/steering.md has what it costs)
 _STARTS = (1.0, 0.97, 0.92, 0.85, 0.7, 0.5, 0.3)  # shares of n where the search looks first
+_TEXTS = (8, 32)  # of each level, on which counts are compared
 _EASIER = 6  # targets that are tried after the constant plan's
 _STEP = 1e-4  # by which a target is relaxed: biases are rounded up, to steps that coarse
 
@@ -115,6 +116,8 @@ def solve_steered(request: Request, constant: Design, options: Steering, kl_cap:
     start = cache(lambda: _start(case, constant))
 
     def design(target: Target) -> Steered:
+        if (found := start().found) is not None and found[0] == target:
+            return found[1]
         return _design(case, target, start().gamma(target), start().strength)
 
     def cost(target: Target) -> float:
@@ -168,11 +171,15 @@ class _Case:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Where every design begins: a gamma or the share k/n of the critical count, and a strength."""
+    """Where every design begins: a gamma or the share k/n of the critical count, and a strength.
+
+    ``found`` is the design for one target, where it need not be made again.
+    """
 
     fixed: float | None
     share: float
     strength: float
+    found: tuple[Target, Steered] | None = None
 
     def gamma(self, target: Target) -> float:
         """Return the gamma for a target."""
@@ -195,7 +202,8 @@ def _start(case: _Case, constant: Design) -> _Start:
     planned = Target(n, constant.alpha, request.power or constant.power)
     for target in _targets(request.solved_for, planned):
         if (found := _best(case, target, strength)) is not None:
-            return _Start(None, found.critical_count / found.n_tokens, found.strength)
+            known = None if _depends_on_strength(request.signal) else (target, found)
+            return _Start(None, found.critical_count / found.n_tokens, found.strength, known)
     return _Start(None, share, strength)
 
 
@@ -218,16 +226,19 @@ def _best(case: _Case, target: Target, strength: float) -> Steered | None:
     """Return the design of least KL; None where no schedule has the power.
 
     Critical counts are compared on a few texts of a profile; where these are unlike the others, on
-    all of them.
+    more, and then on all of them.
     """
-    rough = replace(case, request=replace(case.request, signal=case.request.signal.thinned()))
-    likely = _search(rough, target, strength)
-    if rough.request.signal is case.request.signal:
-        return likely
-    found = None if likely is None else _try(case, target, likely.gamma, strength)
-    if likely is None or found is None or found.kl > UNLIKE * likely.kl:
-        found = _search(case, target, strength)
-    return found
+    for texts in _TEXTS:
+        few = case.request.signal.representative(texts)
+        if few is case.request.signal:
+            break
+        rough = replace(case, request=replace(case.request, signal=few))
+        if (likely := _search(rough, target, strength)) is None:
+            continue
+        found = _try(case, target, likely.gamma, likely.strength)
+        if found is not None and found.kl <= UNLIKE * likely.kl:
+            return found
+    return _search(case, target, strength)
 
 
 def _search(case: _Case, target: Target, strength: float) -> Steered | None:
@@ -240,7 +251,8 @@ def _search(case: _Case, target: Target, strength: float) -> Steered | None:
 
     fewest = int(critical_count(n, GAMMA_MIN, target.alpha))
     starts = (round(share * n) for share in _STARTS)
-    return tried[downhill(cost, starts, fewest, n, max(1, n // 25))]
+    step = max(1, n // 25)
+    return tried[downhill(cost, starts, fewest, n, step, finest=max(1, n // 200))]
 
 
 def _try(case: _Case, target: Target, gamma: float, strength: float) -> Steered | None:

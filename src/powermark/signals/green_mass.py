@@ -9,11 +9,13 @@ polynomials in gamma. The rest has mean ``gamma r`` and variance ``gamma (1-gamm
 s its sum of squares), and gets a law with these moments on [0, r]: a Beta law by Gauss-Jacobi
 quadrature and, if few tokens are left, as after top-k, an atom for none of them green and one for
 all. So the green rate and KL of each step are smooth in gamma and delta, and no list is drawn.
+
+A few steps are summed in NumPy, many by compiled kernels; both agree to 1e-11.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,7 @@ from powermark.errors import InvalidInput
 
 ENUMERATED = 6  # tokens whose colourings are enumerated
 NODES = 4  # of the quadrature for the rest
+_FEW = 64  # steps that are summed in NumPy
 _RARE = 1e-12  # atoms are left out if they are less probable than this at all steps
 _NOISE = 1e-6  # tail mass left by float32 rounding where a sampler cut off the tail
 _ROUNDING = 1e-6  # tolerance for a green rate below gamma, or a KL below 0
@@ -60,38 +63,86 @@ class GreenMass:
         likeliest = self.head[:, -1] if head.shape[1] else 1.0
         most = self.tail_mass * np.minimum(self.tail_mass, likeliest)
         self.tail_square: Array = np.clip(tail_square / whole**2, 0.0, most)
-        self.nodes = lru_cache(maxsize=2)(self._nodes)  # tens of MB each
+        self.few = len(self.head) <= _FEW
+        self.nodes = lru_cache(maxsize=2)(self._nodes)
+        self.rest_law = lru_cache(maxsize=2)(self._rest_law)
         self.rates = lru_cache(maxsize=64)(self._rates)
         self.costs = lru_cache(maxsize=8)(self._costs)
 
     def _rates(self, gamma: float, delta: float) -> Array:
         """Green rate of each step, ``1 - (1-y) / (1 + (e^delta - 1) y)``."""
-        y, weights = self.nodes(gamma)
-        red = (1.0 - y) / (1.0 + np.expm1(logit_bias(delta)) * y)
-        return _at_least(gamma, 1.0 - np.einsum("ij,ij->i", weights, red), "a green rate")
+        logit_bias(delta)
+        if self.few:
+            y, weights = self.nodes(gamma)
+            red = (1.0 - y) / (1.0 + np.expm1(delta) * y)
+            found = 1.0 - np.einsum("ij,ij->i", weights, red)
+        else:
+            from powermark.signals import green_mass_kernels as kernels
+
+            rest = (self._rest[0], *self.rest_law(gamma))
+            found = kernels.rates(*self._colourings(gamma), *rest, float(delta))
+        return _at_least(gamma, found, "a green rate")
 
     def _costs(self, gamma: float, delta: float) -> Array:
         """KL of each step, ``delta y' - log(1 + (e^delta - 1) y)``."""
-        y, weights = self.nodes(gamma)
-        logs = np.einsum("ij,ij->i", weights, np.log1p(np.expm1(logit_bias(delta)) * y))
+        logit_bias(delta)
+        if self.few:
+            y, weights = self.nodes(gamma)
+            logs = np.einsum("ij,ij->i", weights, np.log1p(np.expm1(delta) * y))
+        else:
+            from powermark.signals import green_mass_kernels as kernels
+
+            rest = (self._rest[0], *self.rest_law(gamma))
+            greens = _greens(self._likeliest.shape[1])
+            order = np.argsort(greens, kind="stable")  # by the number of greens
+            firsts = np.searchsorted(greens[order], np.arange(greens[-1] + 2))
+            of = (*self._colourings(gamma), order, firsts)
+            logs = kernels.mean_logs(*of, *rest, float(delta))
         return _at_least(0.0, delta * self.rates(gamma, delta) - logs, "a KL")
 
     def _nodes(self, gamma: float) -> tuple[Array, Array]:
         """Green masses and their probabilities; (steps, 2^J * NODES) each."""
-        open_unit("gamma", gamma)
-        head, j = self.head, min(ENUMERATED, self.head.shape[1])
-        colourings = (np.arange(2**j)[:, None] >> np.arange(j)) & 1  # (2^J, J)
-        sums = head[:, :j] @ colourings.T  # (steps, 2^J)
-        greens = colourings.sum(axis=1)
-        chances = gamma**greens * (1.0 - gamma) ** (j - greens)
-        mass = head[:, j:].sum(axis=1) + self.tail_mass
-        square = (head[:, j:] ** 2).sum(axis=1) + self.tail_square
-        left = (head[:, j:] > 0.0).sum(axis=1)  # tokens; in the tail, as many as count
-        left = left + self.tail_mass**2 / np.maximum(self.tail_square, 1e-300)
-        x, w = _rest_law(gamma, left, np.minimum(square / np.maximum(mass, 1e-30) ** 2, 1.0))
+        head, chances = self._colourings(gamma)
+        colourings = (np.arange(chances.size)[:, None] >> np.arange(head.shape[1])) & 1
+        sums = head @ colourings.T  # (steps, 2^J)
+        mass, left, square = self._rest
+        x, w = _rest_law(gamma, left, square)
         y = sums[:, :, None] + (mass[:, None] * x)[:, None, :]
         weights = chances[:, None] * w[:, None, :]
         return np.minimum(y.reshape(len(head), -1), 1.0), weights.reshape(len(head), -1)
+
+    def _colourings(self, gamma: float) -> tuple[Array, Array]:
+        """Return the likeliest tokens, (steps, J), and the chances of their colourings, (2^J,)."""
+        open_unit("gamma", gamma)
+        greens, j = _greens(self._likeliest.shape[1]), self._likeliest.shape[1]
+        return self._likeliest, gamma**greens * (1.0 - gamma) ** (j - greens)
+
+    @cached_property
+    def _likeliest(self) -> Array:
+        """Tokens whose colourings are enumerated, (steps, J)."""
+        return np.ascontiguousarray(self.head[:, :ENUMERATED])
+
+    @cached_property
+    def _rest(self) -> tuple[Array, Array, Array]:
+        """Mass of the other tokens, their number, and the sum of their squared shares of it."""
+        rest = self.head[:, ENUMERATED:]
+        mass, square = rest.sum(axis=1) + self.tail_mass, (rest**2).sum(axis=1) + self.tail_square
+        left = (rest > 0.0).sum(axis=1)  # tokens; in the tail, as many as count
+        left = left + self.tail_mass**2 / np.maximum(self.tail_square, 1e-300)
+        return mass, left, np.minimum(square / np.maximum(mass, 1e-30) ** 2, 1.0)
+
+    def _rest_law(self, gamma: float) -> tuple[Array, Array]:
+        """Nodes and weights of the green share of the other tokens, by the compiled kernel."""
+        from powermark.signals import green_mass_kernels as kernels
+
+        _, left, square = self._rest
+        places, weights = kernels.rest_law(gamma, left, square, NODES, _RARE)
+        return places, weights
+
+
+def _greens(tokens: int) -> NDArray[np.int64]:
+    """Return the number of green tokens of each colouring: bit k of its number is token k."""
+    return np.array([each.bit_count() for each in range(2**tokens)])
 
 
 def _at_least(bound: float, values: Array, name: str) -> Array:

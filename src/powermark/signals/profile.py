@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from powermark.checks import Array
 from powermark.errors import InvalidInput
 from powermark.signals.edits import CONTEXT_WIDTH
-from powermark.signals.green_mass import GreenMass
+from powermark.signals.green_mass import ENUMERATED, GreenMass
 from powermark.signals.round_trip import RoundTrip, counted_steps
 from powermark.signals.text_mixture import Places, Strengths, TextMixture, Texts
 
 Source = Literal["text", "ids"]
 ARRAYS = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
 _ENOUGH = 8  # texts of a level, roughly, that suffice for comparing designs
+_LIKE_ALL = 16  # texts of a level that stand for all, if they are chosen for it
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,15 +135,32 @@ class Profile(TextMixture):
 
     def thinned(self) -> Profile:
         """Return a profile of some texts of each level, for comparing designs."""
-        texts, first = np.unique(self.text, return_index=True)
-        chosen = np.zeros(texts.size, bool)
+        return self._some_texts(np.zeros(self.text.size), _ENOUGH, 0)
+
+    def representative(self, texts: int = _LIKE_ALL) -> Profile:
+        """Return a profile of so many texts of each level, from certain to open ones."""
+        numbers, place = np.unique(self.text, return_inverse=True)
+        alike = (self.head.astype(np.float64)[:, :ENUMERATED] ** 2).sum(axis=1)
+        order = (np.bincount(place, alike) / np.bincount(place))[place]
+        levels = self.texts.strengths.values.size
+        return self if numbers.size <= levels * texts else self._some_texts(order, texts, 1)
+
+    def _some_texts(self, order: Array, texts: int, middle: int) -> Profile:
+        """Return a profile of some texts of each level, evenly spaced by an order of the steps.
+
+        The first of each group, or with ``middle`` 1 the one in its middle.
+        """
+        numbers, first = np.unique(self.text, return_index=True)
+        chosen = np.zeros(numbers.size, bool)
         for which in np.unique(self.strength[first]):
             mine = np.flatnonzero(self.strength[first] == which)
-            chosen[mine[:: max(1, -(-mine.size // _ENOUGH))]] = True
-        kept = np.isin(self.text, texts[chosen])
+            mine = mine[np.argsort(order[first[mine]], kind="stable")]
+            stride = max(1, -(-mine.size // texts))
+            chosen[mine[middle * (stride // 2) :: stride]] = True
+        kept = np.isin(self.text, numbers[chosen])
         some: dict[str, Any] = {name: getattr(self, name)[kept] for name in ARRAYS}
         if self.round_trip is not None:
-            some["round_trip"] = self.round_trip.of_texts(texts[chosen], kept)
+            some["round_trip"] = self.round_trip.of_texts(numbers[chosen], kept)
         return replace(self, **some)
 
     @property
@@ -207,6 +225,10 @@ class _AtStrength(TextMixture):
     @property
     def texts(self) -> Texts:
         return self.profile.texts
+
+    def representative(self, texts: int = _LIKE_ALL) -> TextMixture:
+        some = self.profile.representative(texts)
+        return self if some is self.profile else _AtStrength(some, self.strength)
 
     def level_weights(self, gamma: float, delta: float) -> Array:
         del gamma, delta

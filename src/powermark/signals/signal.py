@@ -90,6 +90,10 @@ class SignalModel(ABC):
         """Return a quicker, coarser version for comparing designs."""
         return self
 
+    def representative(self, texts: int = 16) -> SignalModel:
+        """Return a quicker version that differs little: of a profile, texts of every kind."""
+        return self
+
     def at_strength(self, strength: float) -> SignalModel:
         """Return the signal of marks that change this share of the tokens."""
         return self

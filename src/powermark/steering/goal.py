@@ -132,7 +132,8 @@ class Goal:
     """The critical counts to reach, one for each of some lengths, on clean or edited text.
 
     All lengths have equal weight; the last is the horizon. If texts are edited, a share ``clean``
-    of the reward is for clean text that reaches a count, and the rest for edited text.
+    of the reward is for clean text that reaches a count, and the rest for edited text. ``missed``
+    is power after edits that two moments of the greens left miss.
     """
 
     gamma: float
@@ -140,6 +141,7 @@ class Goal:
     critical_counts: tuple[int, ...]
     edits: Edits = field(default_factory=Edits)
     clean: float = 0.0
+    missed: float = 0.0
 
     @classmethod
     def of(
@@ -194,16 +196,10 @@ class Goal:
         return found
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def read_reward(n_tokens: int, k: int, gamma: float, lost: int) -> Array:
     """P(a count of s still reaches k after ``lost`` positions lose their signal), for s = 0..n."""
-    n, s, greens = n_tokens, np.arange(n_tokens + 1.0), np.arange(lost + 1.0)
-    if lost == 0:
-        return np.asarray(s >= k, np.float64)
-    logs = _log_choose(s[:, None], greens) + _log_choose(n - s[:, None], lost - greens)
-    chances = np.exp(logs - _log_choose(np.asarray(float(n)), np.asarray(float(lost))))
-    tails = unchecked_tail(lost, k - s[:, None] + greens, gamma)  # of the greens redrawn
-    return np.asarray(np.clip((chances * tails).sum(axis=1), 0.0, 1.0))
+    return _of_survivors(n_tokens, k, gamma, n_tokens - lost)
 
 
 @lru_cache(maxsize=64)
@@ -215,16 +211,19 @@ def edited_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
     independently. That is a guide, because neighbours survive together;
     :func:`powermark.steering.recursion.edited_power` is exact.
     """
-    n, s = n_tokens, np.arange(n_tokens + 1.0)
+    n, s = n_tokens, np.arange(n_tokens + 1)
     survivors = edits.survivors
     if isinstance(survivors, FixedSurvivors):
         return _of_survivors(n, k, gamma, survivors.count(n))
+    from powermark.steering import steering_kernels as kernels
+
     q = survivors.share(n)
+    if q == 1.0:
+        return np.asarray(s >= k, np.float64)
     stays, turns = q + (1.0 - q) * gamma, (1.0 - q) * gamma
-    logs = _log_choose(s[:, None], s) + special.xlogy(s, stays)
-    greens = np.exp(logs + special.xlog1py(np.maximum(s[:, None] - s, 0.0), -stays))
-    tails = np.stack([unchecked_tail(n - count, k - s, turns) for count in range(n + 1)])
-    return np.asarray(np.clip((greens * tails).sum(axis=1), 0.0, 1.0))
+    rises = q * kernels.rises(n, k, stays, turns, special.gammaln(np.arange(n + 1.0) + 1.0))
+    none = float(unchecked_tail(n, np.asarray(float(k)), turns))
+    return np.minimum(none + np.append(0.0, np.cumsum(rises)), 1.0)
 
 
 def matched_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
@@ -250,16 +249,25 @@ def matched_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
 
 
 def _of_survivors(n: int, k: int, gamma: float, survivors: int) -> Array:
-    """P(a count of s still reaches k if this many of the n positions, at random, survive)."""
-    s, kept = np.arange(n + 1.0), np.arange(survivors + 1.0)
-    logs = _log_choose(s[:, None], kept) + _log_choose(n - s[:, None], survivors - kept)
-    greens = np.exp(logs - _log_choose(np.asarray(float(n)), np.asarray(float(survivors))))
-    return np.asarray(np.clip(greens @ unchecked_tail(n - survivors, k - kept, gamma), 0.0, 1.0))
+    """P(a count of s still reaches k if this many of the n positions, at random, survive).
+
+    Of the lost positions ``Hypergeom(n, s, lost)`` were green, and ``Binomial(lost, gamma)`` are.
+    """
+    lost = n - survivors
+    found = np.asarray(np.arange(n + 1) >= k, np.float64)
+    s = np.arange(max(0, k - lost), min(n, k + lost) + 1)  # the others are decided
+    gone = np.arange(lost + 1)
+    logs = special.gammaln(np.arange(n + 1.0) + 1.0)
+    possible = (gone <= s[:, None]) & (lost - gone <= n - s[:, None])
+    greens = _log_choose(logs, s[:, None], np.where(possible, gone, 0))
+    others = _log_choose(logs, n - s[:, None], np.where(possible, lost - gone, 0))
+    law = np.where(possible, np.exp(greens + others - _log_choose(logs, n, lost)), 0.0)
+    needed = (k - s)[:, None] + gone
+    tails = unchecked_tail(lost, np.arange(-lost, 2.0 * lost + 1.0), gamma)
+    found[s] = np.minimum((law * tails[needed + lost]).sum(axis=1), 1.0)
+    return found
 
 
-def _log_choose(n: Array, k: Array) -> Array:
-    """Logarithm of the binomial coefficient, minus infinity where it is 0."""
-    possible = (k >= 0.0) & (k <= n)
-    k = np.where(possible, k, 0.0)
-    value = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
-    return np.where(possible, value, -np.inf)
+def _log_choose(logs: Array, n: NDArray[np.int64] | int, k: NDArray[np.int64] | int) -> Array:
+    """Logarithm of the binomial coefficient, from those of the factorials."""
+    return np.asarray(logs[n] - logs[k] - logs[n - k])

@@ -21,20 +21,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize, special
 
 from powermark.checks import Array
 from powermark.errors import Infeasible
+from powermark.signals.counts import matched_tail
 from powermark.signals.signal import MAX_DELTA, SignalModel
-from powermark.steering.goal import Goal, Tilt, edited_reward
+from powermark.steering.goal import Goal, Tilt, edited_reward, read_reward
 from powermark.steering.schedule import STEP, Schedule
 from powermark.theory.power import binomial_tail
 
+_BELOW_ONE = 1.0 - 2.0**-53
+_LEAST = 1e-13  # probability of a count that matters
+_PRECISE = 1e-6  # in the logarithm of a goal's value
 _LOWEST, _HIGHEST = 1e-9, 1e4  # value of reaching the goal, in nats: no mark, and a hard mark
-_LONGEST_EACH = 100  # tokens up to which each text of a profile is followed through its edits
-_LONGEST_MEAN = 250  # tokens up to which one text with mean rates is followed
+_LONGEST_EACH = 100  # tokens up to which a few texts are followed through their edits
+_FEW = 16  # so many texts
+_LONGEST_MEAN = 250  # tokens up to which two moments are corrected by texts followed through edits
+_LONGEST_SOME = 1_000  # the same, where these stand for many texts
 
 
 def edited_power(goal: Goal, rates: Array) -> float:
@@ -118,30 +125,75 @@ def forward(goal: Goal, tilt: Tilt, deltas: Array) -> Outcome:
 def _attacked(goal: Goal, tilt: Tilt, deltas: Array, law: Array) -> Array:
     """Return the power after edits of each text, given the laws of their counts.
 
-    Exact for short texts. Longer texts get :func:`edited_reward`, which ignores that neighbours
-    survive together, and a correction for it from one text with mean rates; the correction is the
-    same for all texts to a few thousandths.
+    With an edit rate exact for a few short texts. Others get the exact mean and variance of the
+    greens left, for each count as written (:func:`_by_moments`), and what ``goal.missed`` says
+    that this misses.
+    """
+    n, k, edits = goal.n_tokens, goal.critical_counts[-1], goal.edits
+    if edits.edit_rate is not None:
+        if _short(goal, tilt):
+            return _exactly(goal, tilt, deltas)
+        return _by_moments(goal, tilt, deltas)[1] + goal.missed
+    shares = tilt.kept.mean(axis=1)
+    ends = np.array([shares.min(), shares.max()])
+    rewards = np.stack([edited_reward(n, k, goal.gamma, edits.thinned(end, n)) for end in ends])
+    nearer = (shares - ends[0]) / max(ends[1] - ends[0], 1e-12)  # to the second of the two
+    by_end = law @ rewards.T
+    return np.asarray(by_end[:, 0] + nearer * (by_end[:, 1] - by_end[:, 0]))
+
+
+def _short(goal: Goal, tilt: Tilt) -> bool:
+    """Whether every text is followed through its edits."""
+    return goal.n_tokens <= _LONGEST_EACH and tilt.weights.size <= _FEW
+
+
+def _exactly(goal: Goal, tilt: Tilt, deltas: Array) -> Array:
+    """Return the power after edits of each text, by the exact recursion."""
+    from powermark.steering import steering_kernels as kernels
+
+    k, edits = goal.critical_counts[-1], goal.edits
+    texts = (tilt.nodes, tilt.kept, tilt.weights)
+    rule = (edits.edit_rate, edits.context_width)
+    found = kernels.edited_powers(deltas, k, *texts, goal.gamma, tilt.exact, *rule)
+    return np.asarray(found)
+
+
+def _missed(found: _Found, tilt: Tilt) -> float:
+    """Return how much more power after edits the exact recursion finds, on average over texts."""
+    exact = _exactly(found.goal, tilt, found.deltas)
+    return float(tilt.weights @ (exact - _by_moments(found.goal, tilt, found.deltas)[1]))
+
+
+def _powers(goal: Goal, tilt: Tilt, deltas: Array) -> tuple[float, float]:
+    """Return the powers at the horizon on clean and edited text, without what they cost."""
+    if goal.edits.edit_rate is None or _short(goal, tilt):
+        found = forward(goal, tilt, deltas)
+        return found.powers[-1], found.attacked_power
+    n, k = goal.n_tokens, goal.critical_counts[-1]
+    law, attacked = _by_moments(goal, tilt, deltas)
+    lost = tilt.lost(np.array([n]))[:, 0].tolist()
+    clean = [each @ read_reward(n, k, goal.gamma, m) for each, m in zip(law, lost, strict=True)]
+    return float(tilt.weights @ clean), float(tilt.weights @ attacked) + goal.missed
+
+
+def _by_moments(goal: Goal, tilt: Tilt, deltas: Array) -> tuple[Array, Array]:
+    """Return law of the count and power after edits of each text, by moments of the greens left.
+
+    For each count as written the greens left get the law of :func:`matched_tail`.
     """
     from powermark.steering import steering_kernels as kernels
 
-    n, k, gamma, edits = goal.n_tokens, goal.critical_counts[-1], goal.gamma, goal.edits
-    if edits.edit_rate is not None and n <= _LONGEST_EACH:
-        rule = (edits.edit_rate, edits.context_width)
-        texts = (tilt.nodes, tilt.kept, tilt.weights)
-        return np.asarray(kernels.edited_powers(deltas, k, *texts, gamma, tilt.exact, *rule))
-    shares = tilt.kept.mean(axis=1)
-    ends = np.array([shares.min(), shares.max()])
-    rewards = np.stack([edited_reward(n, k, gamma, edits.thinned(end, n)) for end in ends])
-    nearer = (shares - ends[0]) / max(ends[1] - ends[0], 1e-12)  # to the second of the two
-    by_end = law @ rewards.T
-    found = by_end[:, 0] + nearer * (by_end[:, 1] - by_end[:, 0])
-    if edits.edit_rate is not None and n <= _LONGEST_MEAN:
-        one, horizon, none = tilt.average[None, None], np.array([n]), np.zeros((1, 1), np.int64)
-        reach = replace(goal, lengths=(n,), critical_counts=(k,)).reach(0)
-        alone = kernels.follow(deltas, horizon, reach, none, one, gamma, tilt.exact)[0][0]
-        exact = edited_power(goal, tilt.of_states(deltas))
-        found = found + exact - alone @ edited_reward(n, k, gamma, edits)
-    return np.asarray(found)
+    k, edits = goal.critical_counts[-1], goal.edits
+    of = (tilt.nodes, tilt.kept, goal.gamma, tilt.exact, edits.edit_rate, edits.context_width)
+    law, mean, square = kernels.edited_moments(deltas, *of)
+    some = law > _LEAST
+    mass = law[some]
+    mean, square = mean[some] / mass, square[some] / mass
+    variance = square - mean**2
+    tails = matched_tail(np.maximum(mean, 1e-9), np.maximum(variance, 1e-9), k)
+    found = np.zeros(law.shape)
+    found[some] = mass * np.where(variance < 1e-6, mean > k - 0.5, tails)
+    return law, np.asarray(found.sum(axis=1))
 
 
 def weighted_error(sample: Array, weights: Array) -> float:
@@ -168,40 +220,86 @@ def steer(
     Infeasible
         If not even the largest bias in every state reaches it.
     """
-    attacked_power = power if attacked_power is None else attacked_power
-    tilt = Tilt.of(signal, goal.gamma, goal.n_tokens)
+    asked = (power, power if attacked_power is None else attacked_power)
     cap = float(np.floor(cap / STEP) * STEP)
+    some = signal.representative()
+    tilt = Tilt.of(some, goal.gamma, goal.n_tokens)
     shares = (0.0, 0.5, 1.0) if goal.edits else (0.0,)  # of the reward for clean text
-    found = []
-    for share in shares:
+    found = _cheapest([replace(goal, clean=share) for share in shares], tilt, asked, cap)
+    many = some is not signal
+    corrected = goal.edits.edit_rate is not None and (many or not _short(goal, tilt))
+    if corrected and goal.n_tokens <= (_LONGEST_SOME if many else _LONGEST_MEAN):
+        for _ in range(1 if many else 2):  # the second time to be sure
+            better = replace(found.goal, missed=_missed(found, tilt))
+            found = _at_least(better, tilt, asked, cap, near=found.log_value)
+    if many:  # the best share for some texts, and about its value, for all of them
+        tilt = Tilt.of(signal, goal.gamma, goal.n_tokens)
+        found = _at_least(found.goal, tilt, asked, cap, near=found.log_value)
+    return Schedule(goal.gamma, found.deltas, *tilt.groups()), found.outcome
+
+
+class _Found(NamedTuple):
+    """Biases that are enough, their outcome, and for which goal and value they are the best."""
+
+    deltas: Array
+    outcome: Outcome
+    goal: Goal
+    log_value: float
+
+
+def _cheapest(goals: list[Goal], tilt: Tilt, asked: tuple[float, float], cap: float) -> _Found:
+    """Return the cheapest of the best schedules for some goals.
+
+    The first goal is edited text alone: if clean text is found more often than was asked then, no
+    other does better.
+    """
+    best: _Found | None = None
+    reason: Infeasible | None = None
+    for goal in goals:
         try:
-            found.append(_at_least(replace(goal, clean=share), tilt, power, attacked_power, cap))
+            found = _at_least(goal, tilt, asked, cap)
         except Infeasible as error:
             reason = error
-    if not found:
+            continue
+        if best is None or found.outcome.kl < best.outcome.kl:
+            best = found
+        spare = found.outcome.powers[-1] - asked[0]
+        if goal.clean == 0.0 and spare > found.outcome.attacked_power - asked[1]:
+            break
+    if best is None:
+        assert reason is not None
         raise reason
-    deltas, outcome = min(found, key=lambda each: each[1].kl)
-    return Schedule(goal.gamma, deltas, *tilt.groups()), outcome
+    return best
 
 
 def _at_least(
-    goal: Goal, tilt: Tilt, power: float, attacked_power: float, cap: float
-) -> tuple[Array, Outcome]:
-    """Find the lowest value of the goal at which both powers are reached."""
+    goal: Goal, tilt: Tilt, asked: tuple[float, float], cap: float, near: float | None = None
+) -> _Found:
+    """Find the lowest value of the goal at which both powers are reached, first ``near`` one."""
+    power, attacked_power = asked
 
     def at(log_value: float) -> Array:
         return backward(goal, tilt, float(np.exp(log_value)), cap)
 
     @cache
     def surplus(log_value: float) -> float:
-        reached = forward(goal, tilt, at(log_value))
-        return min(reached.powers[-1] - power, reached.attacked_power - attacked_power)
+        """Logits above what was asked: nearly linear, so that roots are found soon."""
+        clean, attacked = _powers(goal, tilt, at(log_value))
+        spare = min(clean - power, attacked - attacked_power)
+        return float(special.logit(np.clip(power + spare, 1e-300, _BELOW_ONE)) - wanted)
 
+    wanted = special.logit(power)
     size = float(binomial_tail(goal.n_tokens, goal.critical_counts[-1], goal.gamma))
-    guess = np.log(max(special.logit(power) - special.logit(size), 1e-2))
-    low, high = np.log(_LOWEST), guess + 0.5
+    guess = np.log(max(wanted - special.logit(size), 1e-2))
+    low, high, stride = np.log(_LOWEST), guess + 0.5, 1.2
+    if near is not None:
+        stride = 2e-3 + min(abs(surplus(near)) / 4.0, 0.3)
+        low, high = (near - stride, near) if surplus(near) >= 0.0 else (near, near + stride)
+        while surplus(low) >= 0.0 and low > np.log(_LOWEST):
+            stride *= 2.0
+            low, high = max(low - stride, np.log(_LOWEST)), low
     while surplus(high) < 0.0:
-        low, high = high, high + 0.7
+        low, high, stride = high, high + stride, stride if near is None else 2.0 * stride
         if high > np.log(_HIGHEST):
             raise Infeasible(
                 f"no schedule reaches power {power:g} with n_tokens = {goal.n_tokens} at gamma = "
@@ -209,6 +307,6 @@ def _at_least(
                 hint="allow fewer edits, a larger cap, more tokens or less power.",
             )
     # if alpha is close to the power, chance alone may suffice
-    found = optimize.brentq(surplus, low, high, xtol=1e-9) if surplus(low) < 0.0 else low
+    found = float(optimize.brentq(surplus, low, high, xtol=_PRECISE)) if surplus(low) < 0.0 else low
     deltas = np.minimum(np.ceil(at(found) / STEP - 1e-6) * STEP, cap)
-    return deltas, forward(goal, tilt, deltas)
+    return _Found(deltas, forward(goal, tilt, deltas), goal, found)

@@ -12,6 +12,8 @@ from numba import njit
 
 from powermark.signals.signal import MAX_DELTA
 
+_TINY = 2.0**-50  # probability of a state that is not followed
+
 
 @njit
 def _tilted(nodes, gamma, exact, delta):
@@ -20,6 +22,8 @@ def _tilted(nodes, gamma, exact, delta):
         scale = 1.0 + gamma * np.expm1(delta)
         rate = 1.0 - (1.0 - gamma) / scale
         return rate, max(delta * rate - np.log(scale), 0.0)
+    if delta == 0.0:
+        return nodes[0, 0], 0.0
     last = nodes.shape[1] - 1
     at = min(int(np.sqrt(delta / MAX_DELTA) * last), last - 1)
     begin, end = MAX_DELTA * (at / last) ** 2, MAX_DELTA * ((at + 1) / last) ** 2
@@ -57,21 +61,35 @@ def best_biases(rewards, lengths, going, nodes, gamma, exact, cap):
     return deltas
 
 
-@njit(inline="always")
-def _write_token(law, spent, squares, greens, t, deltas, nodes, gamma, exact):
-    """Move law, E[C; s] and E[C^2; s] past token t, in place; C is the KL spent so far.
+@njit
+def _trim(law, low, high):
+    """Return the first and the last state of a range whose probability is not negligible."""
+    while low < high and law[low] < _TINY:
+        low += 1
+    while low < high and law[high] < _TINY:
+        high -= 1
+    return low, high
 
-    Return the expected greens, given those before the token.
+
+@njit(inline="always")
+def _write_token(law, spent, squares, greens, low, high, deltas, nodes, gamma, exact):
+    """Move law, E[C; s] and E[C^2; s] past a token, in place; C is the KL spent so far.
+
+    Only states from ``low`` to ``high`` have mass. Return the expected greens, given those before
+    the token.
     """
-    for s in range(t, -1, -1):  # downwards, so that moved mass is not moved again
+    for s in range(high, low - 1, -1):  # downwards, so that moved mass is not moved again
         rate, cost = _tilted(nodes, gamma, exact, deltas[s])
         squares[s] += 2.0 * cost * spent[s] + cost * cost * law[s]
         spent[s] += cost * law[s]
         greens += law[s] * rate
-        for mass in (law, spent, squares):
-            moved = mass[s] * rate
-            mass[s] -= moved
-            mass[s + 1] += moved
+        moved, moved_kl, moved_square = law[s] * rate, spent[s] * rate, squares[s] * rate
+        law[s] -= moved
+        law[s + 1] += moved
+        spent[s] -= moved_kl
+        spent[s + 1] += moved_kl
+        squares[s] -= moved_square
+        squares[s + 1] += moved_square
     return greens
 
 
@@ -81,7 +99,8 @@ def follow(deltas, lengths, reach, lost, nodes, gamma, exact):
 
     ``nodes`` is (texts, steps, 3, biases). ``reach[i, m, s]`` is the probability that a text of
     ``lengths[i]`` tokens, s of them green, is detected after losing the signal of m tokens;
-    ``lost`` (texts, lengths) is how many each text loses.
+    ``lost`` (texts, lengths) is how many each text loses. States below 2^-50 at either end stand
+    still (1e-12 in all).
 
     Returns, for each text, the law of the count, the mean KL and squared KL spent, the expected
     greens, and the probability of detection at each length.
@@ -93,12 +112,13 @@ def follow(deltas, lengths, reach, lost, nodes, gamma, exact):
     for text in range(texts):
         here, spent, squares = law[text], np.zeros(n + 1), np.zeros(n + 1)
         here[0] = 1.0
-        which = 0
+        which, low, high = 0, 0, 0
         for t in range(n):
             now = nodes[text, min(t, steps - 1)]
             greens[text] = _write_token(
-                here, spent, squares, greens[text], t, deltas[t], now, gamma, exact
+                here, spent, squares, greens[text], low, high, deltas[t], now, gamma, exact
             )
+            low, high = _trim(here, low, high + 1)
             if which < lengths.size and lengths[which] == t + 1:
                 powers[text, which] = (here * reach[which, lost[text, which]]).sum()
                 which += 1
@@ -121,16 +141,98 @@ def follow_answers(deltas, ends, rewards, nodes, gamma, exact):
         steps, source = nodes.shape[1], min(text, nodes.shape[0] - 1)
         size = ends[text, lengths - 1] + 1
         law, spent, squares = np.zeros(size), np.zeros(size), np.zeros(size)
-        law[0], sofar, which = 1.0, 0.0, 0
+        law[0], sofar, which, low, high = 1.0, 0.0, 0, 0, 0
         for t in range(size - 1):
             now = nodes[source, min(t, steps - 1)]
-            sofar = _write_token(law, spent, squares, sofar, t, deltas[t], now, gamma, exact)
+            sofar = _write_token(
+                law, spent, squares, sofar, low, high, deltas[t], now, gamma, exact
+            )
+            low, high = _trim(law, low, high + 1)
             while which < lengths and ends[text, which] == t + 1:
                 for kind in range(kinds):
                     found[text, which, kind] = (law * rewards[text, which, kind, :size]).sum()
                 kl[text, which], greens[text, which] = spent.sum(), sofar
                 which += 1
     return found, kl, greens
+
+
+@njit(cache=True, nogil=True)
+def edited_moments(deltas, nodes, kept, gamma, exact, edit_rate, h):
+    """Follow each text's count s as written, and the greens that edits leave, given s.
+
+    ``kept`` (texts, n) says which tokens have a signal in the text that a detector sees, before
+    edits. Returns the law of s, and mean and mean square of the greens left times it; each is
+    (texts, n + 1). As edits do not look at colours, the number of untouched tokens in a row, at
+    most h, has the same law ``runs`` whatever s; mean and square are kept for each.
+    """
+    texts, steps, n, keep = nodes.shape[0], nodes.shape[1], deltas.shape[0], 1.0 - edit_rate
+    law, means, squares = (
+        np.zeros((texts, n + 1)),
+        np.zeros((texts, n + 1)),
+        np.zeros((texts, n + 1)),
+    )
+    runs, first, second = np.zeros(h + 1), np.zeros((n + 1, h + 1)), np.zeros((n + 1, h + 1))
+    for run in range(h + 1):
+        runs[run] = keep**run * (edit_rate if run < h else 1.0)
+    for text in range(texts):
+        here = law[text]
+        here[0] = 1.0
+        first[:], second[:] = 0.0, 0.0
+        low = high = 0
+        for t in range(n):
+            now = nodes[text, min(t, steps - 1)]
+            for s in range(high, low - 1, -1):
+                rate, _ = _tilted(now, gamma, exact, deltas[t, s])
+                mass, one, two = here[s], 0.0, 0.0
+                for run in range(h + 1):
+                    one += first[s, run]
+                    two += second[s, run]
+                part, last_one, last_two = mass * runs[h], first[s, h], second[s, h]
+                for run in range(h, 0, -1):  # greens by chance, after fewer untouched tokens
+                    before, chance = first[s, run - 1], gamma * mass * runs[run - 1]
+                    second[s, run] = keep * (second[s, run - 1] + 2.0 * gamma * before + chance)
+                    first[s, run] = keep * (before + chance)
+                second[s, 0] = edit_rate * (two + gamma * (2.0 * one + mass))
+                first[s, 0] = edit_rate * (one + gamma * mass)
+                for run in range(h + 1):
+                    moved = rate * first[s, run]
+                    first[s, run] -= moved
+                    first[s + 1, run] += moved
+                    moved = rate * second[s, run]
+                    second[s, run] -= moved
+                    second[s + 1, run] += moved
+                green, red = (1.0, 0.0) if kept[text, t] else (gamma, gamma)
+                grown = last_two + green * (2.0 * last_one + part)
+                first[s + 1, h] += keep * rate * (last_one + green * part)
+                second[s + 1, h] += keep * rate * grown
+                grown = last_two + red * (2.0 * last_one + part)
+                first[s, h] += keep * (1.0 - rate) * (last_one + red * part)
+                second[s, h] += keep * (1.0 - rate) * grown
+                here[s] = mass * (1.0 - rate)
+                here[s + 1] += mass * rate
+            low, high = _trim(here, low, high + 1)
+        for s in range(n + 1):
+            means[text, s], squares[text, s] = first[s].sum(), second[s].sum()
+    return law, means, squares
+
+
+@njit(cache=True, nogil=True)
+def rises(n, k, stays, turns, log_factorials):
+    """P(k - 1 greens are left of n - 1 tokens), for 0 to n - 1 greens as written.
+
+    Each green stays with probability ``stays``, and each red turns with probability ``turns``.
+    """
+    found = np.zeros(n)
+    f, stay, go = log_factorials, np.log(stays), np.log1p(-stays)
+    turn, remain = np.log(turns), np.log1p(-turns)
+    for s in range(n):
+        reds = n - 1 - s
+        for left in range(max(0, k - 1 - reds), min(s, k - 1) + 1):
+            others = k - 1 - left
+            logs = f[s] - f[left] - f[s - left] + left * stay + (s - left) * go
+            logs += f[reds] - f[others] - f[reds - others]
+            found[s] += np.exp(logs + others * turn + (reds - others) * remain)
+    return found
 
 
 @njit(inline="always")
@@ -161,27 +263,38 @@ def edited_power(rates, kept, k, gamma, edit_rate, h):
     ``kept`` (n,) says which tokens have a signal in the text that a detector sees, before edits.
     A state is a triple (s, left, run): s greens written, ``left`` greens after edits, and ``run``
     untouched tokens in a row, at most h. A text that reaches k stays detected and one out of reach
-    stays undetected, so neither is followed further; states below 2^-60 are dropped (1e-11 in all).
-    k is 1 or more.
+    stays undetected, so neither is followed further; states below 2^-50 are dropped (1e-10 in all).
+    ``first[s]`` to ``last[s]`` are the greens left that have mass. k is 1 or more.
     """
     n, keep, reached = rates.shape[0], 1.0 - edit_rate, 0.0
-    law, here = np.zeros((n + 1, k + 1, h + 1)), np.zeros(h + 1)
+    law, here = np.zeros((n + 2, k + 1, h + 1)), np.zeros(h + 1)
+    first, last = np.full(n + 2, k), np.full(n + 2, -1)
     for run in range(h + 1):
         law[0, 0, run] = keep**run * (edit_rate if run < h else 1.0)
+    first[0] = last[0] = low = high = 0
     for t in range(n):
-        for s in range(t, -1, -1):  # downwards, so that moved mass is not moved again
-            for left in range(min(t, k - 1), -1, -1):
+        for s in range(high, low - 1, -1):  # downwards, so that moved mass is not moved again
+            least, most = k, -1
+            for left in range(last[s], first[s] - 1, -1):
                 total = 0.0
                 for run in range(h + 1):
                     here[run] = law[s, left, run]
                     total += here[run]
                     law[s, left, run] = 0.0
-                if left + n - t >= k and total >= 2.0**-60:
+                if left + n - t >= k and total >= _TINY:
                     _edit_token(law, s, left, here, total, rates[t, s], kept[t], gamma, edit_rate)
-        for s in range(t + 2):
-            for run in range(h + 1):
-                reached += law[s, k, run]
-                law[s, k, run] = 0.0
+                    least, most = left, max(most, left + 1)
+            first[s], last[s] = least, min(most, k - 1)
+            first[s + 1], last[s + 1] = min(first[s + 1], least), max(last[s + 1], last[s])
+            for side in range(s, s + 2):
+                for run in range(h + 1):
+                    reached += law[side, k, run]
+                    law[side, k, run] = 0.0
+        high += 1
+        while low < high and last[low] < 0:
+            low += 1
+        while low < high and last[high] < 0:
+            high -= 1
     return reached
 
 
