@@ -15,7 +15,7 @@ from powermark.signals.green_mass import GreenMass
 def entropies(of: GreenMass) -> Array:
     """Return the entropy of each step, in nats; (steps,)."""
     head = of.head * np.log(np.where(of.head > 0.0, of.head, 1.0))
-    return np.maximum(-head.sum(axis=1) - of.tail_mass * np.log(_each(of)), 0.0)
+    return np.asarray(np.maximum(-head.sum(axis=1) - of.tail_mass * np.log(_each(of)), 0.0))
 
 
 def powered(of: GreenMass, exponent: float) -> GreenMass:
