@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 
 from powermark import SecretKey, WatermarkSpec, plan, reference_profile
-from powermark.signals.reference_profiles import REFERENCES
+from powermark.signals.references import REFERENCES
 from powermark.watermark.watermark import Watermark
 
 UNLOCKS = {

@@ -22,7 +22,7 @@ from powermark.files import make_folder
 from powermark.interfaces.cli import app
 from powermark.models.catalog import CATALOG
 from powermark.signals.profile_file import save_profile, with_metadata
-from powermark.signals.reference_profiles import BITS, KEPT, REFERENCES, compacted
+from powermark.signals.references import BITS, KEPT, REFERENCES, compacted
 from powermark.theory.power import critical_count
 
 MODEL = "smollm2-135m"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from powermark.signals.reference_profiles import REFERENCES
+from powermark.signals.references import REFERENCES
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = (ROOT / ".ci" / "release-check").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from powermark.planning import assumption
 from powermark.planning.assumption import with_assumption
 from powermark.planning.plan import Plan, plan_for
 from powermark.planning.request import Request
-from powermark.signals.reference_profiles import short
+from powermark.signals.references import short
 from powermark.theory.power import critical_count
 
 CHAT = "on the reference chat profile (SmolLM2-135M-Instruct, T .7, top-p .95)"

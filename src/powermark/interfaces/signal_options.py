@@ -40,7 +40,7 @@ def signal_model(
             hint="a profile of your own has the entropy that was recorded.",
         )
     if like is not None:
-        from powermark.signals.reference_profiles import reference_profile
+        from powermark.signals.references import reference_profile
 
         profile = reference_profile(like, entropy=entropy)
     given = {

@@ -13,7 +13,7 @@ from powermark.planning.for_evalue import evalue_powers
 from powermark.planning.plan import Plan
 from powermark.planning.request import Request
 from powermark.signals.profile import Profile
-from powermark.signals.reference_profiles import described, reference_profile, short
+from powermark.signals.references import described, reference_profile, short
 from powermark.signals.signal import PlugIn
 from powermark.signals.spread import Spread
 from powermark.statistics.evalue import EvalueTest

@@ -14,7 +14,7 @@ from powermark.errors import InvalidInput
 from powermark.fields import Check, check_fields
 from powermark.signals import profile_file
 from powermark.signals.edits import Edits
-from powermark.signals.reference_profiles import described, short
+from powermark.signals.references import described, short
 from powermark.signals.signal import PlugIn, SignalModel
 from powermark.signals.spread import Spread, check_spread
 from powermark.signature import signature

@@ -4,7 +4,7 @@ signal.py         SignalModel, the interface; PlugIn, the paper's large-vocabula
 priors.py         Dirichlet, BetaMixture, TopicMixture: assumed laws of next-token distributions
 profile.py        Profile: next-token distributions recorded from a real model
 profile_file.py   load_profile(), save_profile(): profiles on disk
-reference_profiles.py  reference_profile(): profiles of this package; sharpened(), compacted()
+references.py     reference_profile(): profiles of this package; sharpened(), compacted()
 entropy.py        entropies(): of recorded distributions; the same, sharper or flatter
 round_trip.py     RoundTrip: which recorded tokens a detector counts after tokenising again
 text_mixture.py   TextMixture: the law of the count over recorded texts; Strengths of marks

@@ -19,7 +19,7 @@ from powermark.interfaces.server.refusals import Problems, Refusal
 from powermark.interfaces.server.service import Service
 from powermark.planning.design import Design
 from powermark.planning.plan import Plan
-from powermark.signals.reference_profiles import REFERENCES, reference_profile
+from powermark.signals.references import REFERENCES, reference_profile
 from powermark.version import __version__
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `powermark token`.")

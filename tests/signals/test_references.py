@@ -12,7 +12,7 @@ from powermark.errors import InvalidInput
 from powermark.signals.entropy import entropies, powered
 from powermark.signals.green_mass import GreenMass
 from powermark.signals.profile_file import save_profile
-from powermark.signals.reference_profiles import REFERENCES, compacted, described, sharpened, short
+from powermark.signals.references import REFERENCES, compacted, described, sharpened, short
 from tests.signals.profiles import copied, profile_of, sample
 
 SAMPLING = {"prose": (1.0, 1.0), "chat": (0.7, 0.95), "code": (0.4, 0.95)}
