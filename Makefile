@@ -29,8 +29,11 @@ $(READY): $(MODELS)
 demo: $(MODELS)  ## key, profile, plan, marked text, detection and proof on the embedded model
 	powermark demo -o out
 
+# One worker a core: with more threads than one each, torch's wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
 test: $(READY)  ## all tests on all cores, full coverage; browser tests if Chromium is installed
-	pytest -n auto --dist worksteal -rs --cov --cov-report=term
+	$(ONE_THREAD) pytest -n auto --dist worksteal -rs --durations=25 --cov --cov-report=term
 
 check: $(READY)  ## lint, format, types, import contracts, generated docs, site
 	ruff check .

@@ -20,7 +20,7 @@ UNLOCKS = {
     "text": "confusable_homoglyphs",
     "server": "powermark.interfaces.server.app uvicorn",
     "corpus": "powermark.corpus.scan powermark.corpus.readers",
-    "ray": "powermark.corpus.ray ray.data",
+    "ray": "powermark.corpus.workers ray.data",
     "experiments": "matplotlib torch rouge_score",
     "llama-cpp": "powermark.engines.llama_cpp llama_cpp",
     "docs": "mkdocs mkdocstrings latex2mathml.converter",

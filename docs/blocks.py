@@ -108,6 +108,7 @@ def _powermark(arguments: list[str]) -> tuple[str, str]:
     shown, told = io.StringIO(), io.StringIO()
     with (
         mock.patch.dict("os.environ", {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}),
+        mock.patch("powermark.interfaces.cli.terminal.LINE_SECONDS", 1e6),  # as on a fast machine
         contextlib.redirect_stdout(shown),
         contextlib.redirect_stderr(told),
         contextlib.suppress(SystemExit),

@@ -19,6 +19,10 @@ _MEANING = {
     "alpha": "alpha is the false-positive rate you can bear, for example 0.01.",
     "power": "power is the share of marked texts to be detected, for example 0.95.",
     "kl": "kl is the distortion in nats per token, for example 0.05.",
+    "edit_rate": "edit_rate is the probability that a token is rewritten, for example 0.1.",
+    "survival": "survival is the share of positions that keep their signal, for example 0.8.",
+    "removal": "removal is the share of the text that is replaced, for example 0.2.",
+    "coverage": "coverage is the share of all answers to be detected, for example 0.9.",
     "n_tokens": "n_tokens counts the tokens that the detector scores, for example 200.",
 }
 

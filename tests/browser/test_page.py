@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from powermark import Lengths, WatermarkSpec, plan
 from powermark.interfaces.server.access import Tokens, new_token
 from tests.browser.site import get, middle, running
 from tests.interfaces.server import Ready, make_ready, text_of
@@ -32,6 +33,13 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Ready:
     (found.folder / "examples" / "unmarked.txt").write_text(text_of(plain))
     for name in ("verified.json", "verified.verify.json"):
         shutil.copy(Path(__file__).with_name(name), found.folder)
+    covered = plan(alpha=0.05, coverage=0.8, lengths=Lengths.of([50, 80]), edit_rate=0.02)
+    WatermarkSpec.from_plan(covered, vocab_size=600).save(found.folder / "answers.json")
+    seen = {"value": 0.79, "low": 0.6, "high": 0.9, "texts": 40}
+    check = {"name": "coverage", "promised": 0.8, "measured": seen, "holds": None}
+    result = {"checks": [{**check, "texts_needed": 1234}], "texts": 40, "notes": []}
+    about = {"model": "a model", "sampling": "temperature 0.7", "key": "ab12"}
+    (found.folder / "answers.verify.json").write_text(json.dumps({**result, "about": about}))
     return found
 
 
@@ -237,6 +245,11 @@ def test_specs_are_looked_at_by_pointer_and_keyboard(page: Page, site: Site) -> 
     expect(rows.nth(2)).to_have_text(re.compile(r"power.*0\.9957.*0\.847 to 1.*kept"))
     expect(get(page, "spec-verified")).to_contain_text("on 36 texts with the mark")
     expect(get(page, "spec-verified")).to_contain_text("4 of 36 marked texts had fewer than 100")
+    answers = get(page, "spec-answers")
+    expect(answers).to_contain_text("Planned to find 8")
+    expect(answers).to_contain_text("of all answers at level 0.05, 80")
+    expect(answers).to_contain_text("not enough texts: 1,234 needed")
+    expect(answers).to_contain_text("model: a model · sampling: temperature 0.7")
     get(page, "spec-demo").get_by_role("link", name="Examine a text").focus()
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Examine a text")

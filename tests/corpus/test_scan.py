@@ -227,8 +227,10 @@ def test_a_full_disk_and_no_documents(
     with pytest.raises(FileProblem, match=r"the corpus has no document\.$"):
         run(world, empty, tmp_path / "none")
     (empty / "b.jsonl").write_text('{"body": "x"}\n')
-    with pytest.raises(FileProblem, match=r"b.jsonl:1: no field 'text'"):
+    with pytest.raises(FileProblem, match=r"b.jsonl:1: no field 'text'") as wrong:
         run(world, empty, tmp_path / "wrong")
+    assert "`field`" in (wrong.value.hint or "")
+    assert list((tmp_path / "wrong").glob("[a-z]*")) == []  # another field may be tried here
 
     @contextmanager
     def full(path: Path) -> Iterator[IO[bytes]]:

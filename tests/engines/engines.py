@@ -196,6 +196,10 @@ class Params:
     max_tokens: int | None = 16
     logprobs: int | None = None
     detokenize: bool = True
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
 
 
 @dataclass

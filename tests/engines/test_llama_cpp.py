@@ -45,7 +45,15 @@ class Llama:
         return TOKENIZER.encode(text.decode(), add_special_tokens=False)
 
     def generate(
-        self, tokens: list[int], temp: float = 0.8, logits_processor: Any = None, seed: int = 0
+        self,
+        tokens: list[int],
+        top_k: int = 40,  # noqa: ARG002
+        top_p: float = 0.95,  # noqa: ARG002
+        min_p: float = 0.05,  # noqa: ARG002
+        temp: float = 0.8,
+        repeat_penalty: float = 1.0,  # noqa: ARG002
+        logits_processor: Any = None,
+        seed: int = 0,
     ) -> Iterator[int]:
         rng, ids = np.random.default_rng(seed), list(tokens)
         while True:

@@ -2,15 +2,18 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from powermark.engines.serving import Marks
+from powermark import plan
+from powermark.engines.serving import Marks, ServedMark, sampling_of
 from powermark.errors import FileProblem, InvalidInput, SpecMismatch
 from powermark.watermark.keys import SecretKey, save_hash_key
 from powermark.watermark.spec import WatermarkSpec
 from tests.engines.letters import Letters
 from tests.engines.served import SECRETS, TOKENIZER, VOCAB, WIDTH, save_key, serve, spec
+from tests.signals.profiles import sample
 
 
 @pytest.fixture
@@ -149,3 +152,27 @@ def test_models_that_do_not_fit(two: Marks) -> None:
 def test_the_bias_follows_the_temperature(two: Marks) -> None:
     mark = two.by_name["a"]
     assert [mark.scale(t) for t in (0.5, 1.0, 0.0, None)] == [0.5, 1.0, 1.0, 1.0]
+
+
+def test_other_sampling_than_the_plans_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """As vLLM, SGLang and llama.cpp ask; settings that the plan's profile does not have are no
+    difference."""
+    _, profile = sample()
+    about = {**profile.about, "temperature": 0.7, "top_p": 0.95}
+    signal = dataclasses.replace(profile, about=about)
+    planned = plan(n_tokens=20, alpha=0.1, power=0.6, signal=signal)
+    chat = WatermarkSpec.from_plan(planned, vocab_size=VOCAB)
+    mark = ServedMark(chat, SecretKey(SECRETS["old"]), name="chat")
+    for _ in range(2):
+        asked = SimpleNamespace(temperature=0.7, top_p=0.95, top_k=-1)
+        mark.check_sampling(sampling_of(asked))
+        assert caplog.records == []
+    for _ in range(2):
+        asked = SimpleNamespace(temperature=1.0, top_p=0.95, min_p=0.05, top_k=1 << 30)
+        mark.check_sampling(sampling_of(asked))
+    assert [record.message.split(";")[0] for record in caplog.records] == [
+        "the spec 'chat' is planned for temperature 0.7",
+        "the spec 'chat' is planned for min_p 0",
+    ]
+    ServedMark(spec(1), SecretKey(SECRETS["old"])).check_sampling({"temperature": 2.0})
+    assert len(caplog.records) == 2

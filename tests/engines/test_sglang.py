@@ -31,7 +31,9 @@ def request(name: str, prompt: list[int], temperature: float = 1.0) -> dict[str,
     about = SimpleNamespace(
         origin_input_ids=prompt,
         output_ids=[],
-        sampling_params=SimpleNamespace(temperature=temperature),
+        sampling_params=SimpleNamespace(
+            temperature=temperature, top_k=1 << 30, top_p=1.0, min_p=0.0, repetition_penalty=1.0
+        ),
         inflight_middle_chunks=0,
         beam_group=None,
         to_finish=None,

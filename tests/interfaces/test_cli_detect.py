@@ -65,8 +65,10 @@ def test_many_texts(run: Run, given: tuple[str, ...], marked: list[int], tmp_pat
         {"text": marked, "prompt": [1, 2]},
     ]
     (folder / "d.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    code, out, _ = run("detect", *given, str(folder), "--prompt-field", "prompt")
+    code, out, err = run("detect", *given, str(folder), "--prompt-field", "prompt")
     assert code == 0
+    assert "skipped 1 files of " in err
+    assert "(.bin)" in err
     verdicts = [line.split("  ")[0] for line in out.splitlines()]
     assert verdicts == ["watermarked", "inconclusive", "watermarked", "no watermark found"]
     _, out, _ = run("detect", *given, str(folder / "d.jsonl"), "--json")
@@ -183,6 +185,7 @@ def test_a_streamed_text_is_split_like_the_whole(
         ("t.txt", b"a\0b", "is binary, not text"),
         ("t.jsonl", b"{\n", "is not a JSON object with 'text'"),
         ("t.jsonl", b"[1]\n", "is not a JSON object with 'text'"),
+        ("t.jsonl", b'{"id": 1, "body": "w2"}\n', "has no field 'text'; it has 'id', 'body'."),
         ("t.jsonl", b'{"text": 5}\n', "must be text or a list of token ids"),
         ("t.jsonl", b'{"text": null}\n', "must be text or a list of token ids"),
         ("t.jsonl", b'{"text": [1, true]}\n', "must be text or a list of token ids"),

@@ -7,14 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from powermark.errors import FileProblem, Infeasible, InvalidInput
 from powermark.generation.writing import Sampling, batch_seed
 from powermark.measuring.record_profile import (
     keep_profile,
     record_profile,
+    with_copies,
 )
 from powermark.models import LanguageModel
+from powermark.signals.profile import Profile
 from powermark.signals.profile_file import load_profile
 from tests.conftest import Run
 
@@ -124,3 +128,36 @@ def test_profiles_from_the_command_line(run: Run, tiny_folder: Path, tmp_path: P
         "one of --profile, --like and --signal"
         in run("power", "--gamma", ".5", "--delta", "3", *request, "--signal", "dirichlet")[2]
     )
+
+
+def merging_tokenizer() -> PreTrainedTokenizerFast:
+    """Return a tokenizer whose text "ab" is one token, though a model may sample "a" and "b"."""
+    vocabulary = {
+        token: i for i, token in enumerate(["</s>", "a", "b", "c", "\u0120", "ab", "\u0120c"])
+    }
+    inner = Tokenizer(models.BPE(vocabulary, [("a", "b"), ("\u0120", "c")]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
+
+
+def test_a_copy_of_a_text_loses_what_its_tokenizer_merges() -> None:
+    """A pair that merges, the leading blank, the special token, and a join with the prompt."""
+    end, a, b, c, blank, ab, _ = range(7)
+    texts = [[blank, a, b, c, a, end], [b, c, ab, c, a, c], [c, a, c, a, c, a]]
+    text = np.repeat(np.arange(3), 6).astype(np.int32)
+    nothing = np.zeros(18, np.float32)
+    head = np.full((18, 4), 0.25, np.float32)
+    ids = np.concatenate(texts).astype(np.int32)
+    bare = Profile(head, nothing, nothing, text, ids, nothing, {"model": "none"})
+    found = with_copies(bare, merging_tokenizer(), ["c", "ca", "c", "this one was not answered"])
+    trip = found.round_trip
+    assert trip is not None
+    assert trip.ids.tolist() == [ab, c, a, *texts[1], *texts[2]]
+    assert trip.step.tolist() == [-1, 3, 4, *range(6, 18)]
+    alone, behind = trip.returns & 1 > 0, trip.returns & 2 > 0
+    assert np.flatnonzero(~alone).tolist() == [1, 2, 5]
+    assert np.flatnonzero(~behind).tolist() == [1, 2, 5, 6]  # "ca" and "b" join to "cab"
+    assert found.about["survival"]["copy"] == pytest.approx(14 / 18)
+    assert found.about["answered"] == 0.75
+    assert found.source == "text"

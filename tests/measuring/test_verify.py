@@ -13,8 +13,9 @@ import pytest
 from powermark import Plan, evaluate, plan
 from powermark.detection.scoring import score
 from powermark.errors import InvalidInput, SpecMismatch
-from powermark.generation.writing import Sampling, sampling_for
+from powermark.generation.writing import Sampling, sampling_for, write_pairs
 from powermark.measuring.promise import check_profile, enough, promise_of, unlike_profile
+from powermark.measuring.record_profile import record_profile
 from powermark.measuring.verification import verification_page
 from powermark.measuring.verify import Verification, verify
 from powermark.models import LanguageModel
@@ -429,3 +430,23 @@ def test_a_plan_for_the_e_value_is_verified_by_it(edits: dict[str, Any]) -> None
         assert by_name["attacked_power"].plug_in == design.attacked_power
         counted = plan(n_tokens=60, alpha=0.05, power=0.9, **edits)
         assert made(design, rate=counted.gamma_prime).broken != []
+
+
+@pytest.mark.parametrize("steer", [False, True])
+def test_a_plan_for_a_truncated_sampler_holds_by_text(writer: LanguageModel, steer: bool) -> None:
+    """Temperature .7 and top-p .95: profile, plan, texts and their copies."""
+    sampling = Sampling(n_tokens=60, temperature=0.7, top_p=0.95)
+    prompts = [f"w{i} w{i + 1}" for i in range(2, 74)]
+    profile = record_profile(writer, prompts, sampling, batch=36)
+    found = plan(n_tokens=45, alpha=0.05, power=0.9, signal=profile, steer=steer)
+    assert found.efficiency <= 1.0
+    assert found.kl > 0.0
+    spec = WatermarkSpec.from_plan(found, vocab_size=writer.vocab_size)
+    mark, promise = Watermark(spec, KEY), promise_of(spec)
+    marked, unmarked = write_pairs(mark, writer, prompts, sampling, seed=3, batch=36)
+    result = verify(mark, promise, marked, unmarked, tokenizer=writer.tokenizer, profile=profile)
+    assert result.read == "text"
+    assert result.broken == []
+    checks = {check.name: check.measured for check in result.checks}
+    assert checks["kl"].value == pytest.approx(found.kl, rel=0.15)
+    assert checks["power"].value > 0.8

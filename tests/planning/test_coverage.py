@@ -21,6 +21,7 @@ from powermark.planning.plan import Plan
 from powermark.signals.counts import edited_tail, tails_by_length
 from powermark.signals.edits import Edits
 from powermark.signals.profile_file import save_profile
+from powermark.theory.bounds import information_limit
 from powermark.theory.power import critical_count
 from powermark.watermark.keys import SecretKey
 from powermark.watermark.spec import WatermarkSpec
@@ -103,6 +104,10 @@ def test_a_plan_reaches_its_coverage_for_the_least_kl(edit_rate: float | None) -
     assert best.standard_errors is not None
     assert best.standard_errors["coverage"] > 0.0
     assert ("attacked_coverage" in best.standard_errors) == (edit_rate is not None)
+    limit = float(information_limit(1, 0.05, best.coverage))
+    assert best.lengths is not None
+    assert best.information_limit == pytest.approx(limit / best.lengths["mean"])
+    assert 0.1 < best.efficiency < 1.0
     edits = Edits(edit_rate=edit_rate)
     for gamma in (0.1, 0.25, 0.5, 0.75, 0.9):  # no other green share is cheaper
         with suppress(Infeasible):  # half of the tokens leave no choice
@@ -141,8 +146,8 @@ def test_what_a_coverage_cannot_take() -> None:
     some = Lengths.of([50])
     with pytest.raises(InvalidInput, match="missing: `alpha`"):
         plan(coverage=0.9, lengths=some)
-    with pytest.raises(InvalidInput, match="`coverage` takes no `n_tokens`, `steer`"):
-        plan(coverage=0.9, lengths=some, alpha=0.05, n_tokens=50, steer=True)
+    with pytest.raises(InvalidInput, match="`coverage` takes no `n_tokens`, `delta`"):
+        plan(coverage=0.9, lengths=some, alpha=0.05, n_tokens=50, delta=1.0)
     with pytest.raises(InvalidInput, match=r"coverage must be in \(0\.05, 1\)"):
         plan(coverage=0.05, lengths=some, alpha=0.05)
     with pytest.raises(Infeasible, match="half of them have at most 3 tokens that count"):

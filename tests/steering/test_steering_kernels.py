@@ -34,16 +34,17 @@ def some_deltas(seed: int) -> np.ndarray:
 def test_best_biases(signal: SignalModel, cap: float) -> None:
     """The recursion of the module's docstring, all s of a t at once."""
     goal, tilt = Goal.of(GAMMA, 0.1, [5, N]), Tilt.of(signal, GAMMA, N)
-    rewards = 3.0 * goal.rewards(tilt)
-    got = kernels.best_biases(rewards, np.array([5, N]), tilt.average, GAMMA, tilt.exact, cap)
+    rewards, going = 3.0 * goal.rewards(tilt), np.linspace(1.0, 0.4, N)
+    lengths = np.array([5, N])
+    got = kernels.best_biases(rewards, lengths, going, tilt.average, GAMMA, tilt.exact, cap)
     worth, want = np.zeros(N + 1), np.zeros((N, N + 1))
     for t in range(N, 0, -1):
         for length, reward in zip((5, N), rewards, strict=True):
             worth = worth + reward[: worth.size] * (length == t)
         gain = np.diff(worth)
-        want[t - 1, :t] = delta = np.clip(gain, 0.0, cap)
+        want[t - 1, :t] = delta = np.clip(gain / going[t - 1], 0.0, cap)
         rate, cost = effect(tilt, 0, 0, delta)
-        worth = worth[:-1] + rate * gain - cost
+        worth = worth[:-1] + rate * gain - going[t - 1] * cost
     np.testing.assert_allclose(got, want, atol=1e-10)
 
 
@@ -70,6 +71,27 @@ def test_follow(signal: SignalModel) -> None:
         want = (law, chance @ spent, chance @ spent**2, chance @ greens, powers)
         for mine, theirs in zip(found, want, strict=True):
             np.testing.assert_allclose(mine, theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
+def test_follow_answers(signal: SignalModel) -> None:
+    """To its last end a text is followed as any text of that length is."""
+    tilt, deltas, ends = Tilt.of(signal, GAMMA, N), some_deltas(1), np.array([[3, 7], [2, N]])
+    rewards = np.random.default_rng(2).random((2, 2, 2, N + 1))
+    found, kls, greens = kernels.follow_answers(
+        deltas, ends, rewards, tilt.nodes, GAMMA, tilt.exact
+    )
+    for text, end in np.ndindex(2, 2):
+        n = ends[text, end]
+        nodes = tilt.nodes[min(text, len(tilt.nodes) - 1)][None]
+        none = np.zeros((1, 1), int)
+        reach = rewards[text, end, 0][None, None]
+        law, kl, _, green, power = kernels.follow(
+            deltas[:n, : n + 1], np.array([n]), reach[:, :, : n + 1], none, nodes, GAMMA, tilt.exact
+        )
+        assert found[text, end, 0] == pytest.approx(power[0, 0], abs=1e-12)
+        assert found[text, end, 1] == pytest.approx(law[0] @ rewards[text, end, 1, : n + 1])
+        assert (kls[text, end], greens[text, end]) == pytest.approx((kl[0], green[0]), abs=1e-12)
 
 
 def edited_by_state(rates: np.ndarray, kept: np.ndarray, k: int, edit_rate: float, h: int) -> float:

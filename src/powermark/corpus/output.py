@@ -101,6 +101,12 @@ class Output(Folder):
                 hint="choose another folder, or use the settings of that scan.",
             )
 
+    def discard(self) -> None:
+        """Remove the scan, so that another one may begin here."""
+        for name in self._names():
+            if name.startswith(_KINDS):
+                self.remove(name)
+
     def _remove_partial(self) -> None:
         """Remove files that a killed process was writing."""
         for name in self.all_names():

@@ -105,7 +105,11 @@ def scan(
         if not marks:
             first = next(folder.rejects(), None)
             why = f"; the first reject: {first.place}: {first.reason}" if first else ""
-            raise FileProblem(f"the corpus has no document{why}.")
+            folder.discard()
+            raise FileProblem(
+                f"the corpus has no document{why}.",
+                hint="name the field of the text with `field`." if "no field" in why else None,
+            )
         write_copies(folder, marks[0].mark, copies)
         write_calls(folder, marks, copies)
         found = to_dict(marks, folder.rejects())

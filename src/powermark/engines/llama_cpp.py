@@ -17,18 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial, wraps
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from powermark.engines.batch import Batch, Text
-from powermark.engines.serving import Marks, ServedMark
+from powermark.engines.serving import Marks, ServedMark, sampling_of
 from powermark.engines.settings import OFF
 from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.watermark.keys import HashKey, SecretKey
 from powermark.watermark.spec import PROBE, WatermarkSpec, tokenizer_digest
 
+_SETTINGS = ("top_k", "top_p", "min_p", "repeat_penalty")  # of a call, beside temp
 _HOOKED = "_powermark"  # on a generate() that marks
 
 
@@ -83,6 +86,9 @@ def _hook(llama: Any, marks: Marks, tokenizer: Any) -> Any:
             f"with the default {OFF!r} no text would be marked: llama.cpp's requests cannot choose."
         )
 
+    parameters = signature(plain).parameters
+    usual_settings = {name: parameters[name].default for name in _SETTINGS}
+
     @wraps(plain)
     def generate(
         tokens: Any, *args: Any, temp: float = 0.8, logits_processor: Any = None, **more: Any
@@ -90,6 +96,10 @@ def _hook(llama: Any, marks: Marks, tokenizer: Any) -> Any:
         _refuse_drafts(llama)  # one may have been set since
         if args:
             raise InvalidInput("pass what follows the tokens by name, so that a mark can read it.")
+        used = {name: more.get(name, usual) for name, usual in usual_settings.items()}
+        penalty = used.pop("repeat_penalty")
+        asked = SimpleNamespace(**used, temperature=temp, repetition_penalty=penalty)
+        chosen.check_sampling(sampling_of(asked))
         processors = [*(logits_processor or ()), Processor(chosen, temp)]
         found: Iterator[int] = plain(tokens, temp=temp, logits_processor=processors, **more)
         return found

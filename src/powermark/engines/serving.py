@@ -15,19 +15,24 @@ no text goes out unmarked because of a typing error.
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
 from powermark.engines.settings import CONFIG, FIELD, OFF, SETTINGS
 from powermark.errors import FileProblem, InvalidInput, SpecMismatch
+from powermark.signals import sampling
 from powermark.watermark.keys import SecretKey, load_key, load_ring
 from powermark.watermark.spec import WatermarkSpec, digest_of
 from powermark.watermark.watermark import Watermark, tied_keys
 
+_ALL = 2**24  # a larger top_k stands for the whole vocabulary
+_log = logging.getLogger(__name__)
 _YES_NO = {"yes": True, "no": False, True: True, False: False, None: False}
 
 
@@ -45,9 +50,32 @@ class ServedMark(Watermark):
         """
         return self.delta_scale("before_temperature", temperature or 1.0)
 
+    def check_sampling(self, given: Mapping[str, Any]) -> None:
+        """Log a warning, once, if a request is sampled otherwise than the plan's profile was."""
+        plan = self.spec.plan
+        about = (None if plan is None else plan.profile) or {}
+        for name, (planned, value) in sampling.unplanned(about, given).items():
+            _warn_once(
+                f"the spec {self.name!r} is planned for {name} {planned:g}; at {value:g} its power "
+                "and quality are not those of the plan"
+            )
+
     def check_width(self, width: int) -> None:
         """Refuse a model whose logits are not the spec's."""
         self.spec.check_width(width, f"the spec {self.name!r}")
+
+
+def sampling_of(params: object) -> dict[str, Any]:
+    """Return an engine's sampling parameters of a request by our names; engines may lack some."""
+    found = {name: getattr(params, name, None) for name in sampling.SETTINGS}
+    if (top_k := found["top_k"]) is not None and not 0 < top_k < _ALL:
+        found["top_k"] = 0
+    return found
+
+
+@lru_cache(maxsize=64)
+def _warn_once(words: str) -> None:
+    _log.warning("%s", words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from sglang.srt.sampling.custom_logit_processor import CustomLogitProcessor
 from torch import Tensor
 
 from powermark.engines.batch import Batch, Biases, Text
-from powermark.engines.serving import Marks
+from powermark.engines.serving import Marks, sampling_of
 from powermark.engines.torch import add_bias
 from powermark.errors import EngineProblem, InvalidInput, PowermarkError
 
@@ -84,7 +84,9 @@ class _Request:
             if self._request.beam_group is not None:
                 raise InvalidInput("the text of a beam search cannot be marked.")
             mark = _fitted(self._request.tokenizer, width).by_name[chosen.name]
-            scale = mark.scale(self._request.sampling_params.temperature)
+            asked = self._request.sampling_params
+            mark.check_sampling(sampling_of(asked))
+            scale = mark.scale(asked.temperature)
             self._text = Text(mark, scale, self._request.origin_input_ids, ())
             self._batch.put(0, self._text)
 

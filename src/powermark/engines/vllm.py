@@ -31,7 +31,7 @@ from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotPr
 
 from powermark.engines import vllm_guard
 from powermark.engines.batch import Batch, Text, refuse_placeholders
-from powermark.engines.serving import Marks, ServedMark
+from powermark.engines.serving import Marks, ServedMark, sampling_of
 from powermark.engines.settings import FIELD
 from powermark.engines.torch import add_bias
 from powermark.errors import EngineProblem, InvalidInput
@@ -53,6 +53,7 @@ def _chosen(params: Any, marks: Marks) -> tuple[ServedMark, float] | None:
     if mark is None:
         return None
     temperature = params.temperature if params.temperature >= _GREEDY else 0.0
+    mark.check_sampling(sampling_of(params))
     return mark, mark.scale(temperature)
 
 

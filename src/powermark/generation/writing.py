@@ -16,6 +16,7 @@ from powermark.detection.text import lost_in_round_trip, text_of
 from powermark.errors import EngineProblem, InvalidInput, SpecMismatch
 from powermark.generation.records import Records
 from powermark.models.chat import Prompt, Thoughts
+from powermark.signals.sampling import SETTINGS, settings_of, unplanned
 from powermark.signature import signature
 from powermark.watermark.watermark import Watermark
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 
 Record = dict[str, Any]
-# that a profile records too, with what a profile that lacks them was recorded at
-SETTINGS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 Watch = Callable[[int], AbstractContextManager[Callable[[], object]]]
 
 
@@ -49,13 +48,6 @@ class Sampling:
             if found[name] == SETTINGS[name]:
                 del found[name]
         return found
-
-
-def settings_of(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a profile was recorded at; empty for one that does not say."""
-    if "temperature" not in about:
-        return {}
-    return {name: about.get(name, usual) for name, usual in SETTINGS.items()}
 
 
 def sampling_for(
@@ -81,16 +73,13 @@ def sampling_for(
     planned = settings_of(profile or {})
     chosen = {name: value for name, value in given.items() if value is not None}
     notes = []
-    for name, value in chosen.items():
-        if (theirs := planned.get(name, value)) != value:
-            if strict:
-                raise SpecMismatch(
-                    f"the plan is for {name} {theirs:g}; got {value:g}.",
-                    hint="record a profile at that setting and plan with it.",
-                )
-            notes.append(
-                f"the plan is for {name} {theirs:g}; at {value:g} its promises do not hold."
+    for name, (theirs, value) in unplanned(profile or {}, chosen).items():
+        if strict:
+            raise SpecMismatch(
+                f"the plan is for {name} {theirs:g}; got {value:g}.",
+                hint="record a profile at that setting and plan with it.",
             )
+        notes.append(f"the plan is for {name} {theirs:g}; at {value:g} its promises do not hold.")
     settings: dict[str, Any] = planned | chosen
     sampling = Sampling(n_tokens=n_tokens, **settings)
     if strict and sampling.temperature == 0:

@@ -103,14 +103,21 @@ def detected(counts: Array, critical_count: int, level: float = LEVEL) -> Estima
 
 
 def kl_until(
-    scores: Scores, records: Sequence[Mapping[str, Any]], n_tokens: int, level: float = LEVEL
+    scores: Scores,
+    records: Sequence[Mapping[str, Any]],
+    n_tokens: int | None,
+    level: float = LEVEL,
 ) -> Estimate:
     """KL spent until the n-th token that counts, per token that counts; short texts are left out.
 
     This is the KL of a steered plan: its bias rises towards the end of a block, so a mean over all
-    tokens would include the beginning of the next block. ``scores`` are those of the sampled ids.
+    tokens would include the beginning of the next block. Without ``n_tokens``, for answers of any
+    length, it is the mean over all tokens that count. ``scores`` are those of the sampled ids.
     """
     places = [scores.positions(i) for i in range(scores.texts)]
+    if n_tokens is None:
+        rows = zip(places, records, strict=True)
+        return mean_per_token([np.asarray(record["kl"])[at] for at, record in rows], level)
     return spent_until(places, [record["kl"] for record in records], n_tokens, level)
 
 

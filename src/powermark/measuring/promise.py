@@ -9,10 +9,11 @@ import numpy as np
 
 from powermark.detection.scoring import Scores
 from powermark.errors import InvalidInput, SpecMismatch
-from powermark.generation.writing import SETTINGS, Record, Sampling, settings_of
+from powermark.generation.writing import Record, Sampling
 from powermark.planning.design import Design, evaluate
 from powermark.planning.plan import Plan
 from powermark.signals.profile import Profile
+from powermark.signals.sampling import SETTINGS, settings_of
 from powermark.watermark.spec import WatermarkSpec
 
 _FAR = 3.0  # standard errors

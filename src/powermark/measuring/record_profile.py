@@ -213,7 +213,10 @@ def with_copies(profile: Profile, tokenizer: Any, prompts: Sequence[Prompt]) -> 
         returns[start + behind[behind >= 0]] |= 2
     text_of_each, ids_of_each, steps = map(np.concatenate, zip(*rows, strict=True))
     round_trip = RoundTrip(text_of_each, ids_of_each, steps, returns)
-    return with_metadata(dataclasses.replace(profile, round_trip=round_trip, source="text"))
+    about = {**profile.about, "answered": texts.size / len(prompts)}  # the others got no text
+    return with_metadata(
+        dataclasses.replace(profile, round_trip=round_trip, about=about, source="text")
+    )
 
 
 def keep_profile(profile: Profile, path: Path, so_far: Path) -> None:

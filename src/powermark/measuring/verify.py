@@ -45,6 +45,7 @@ from powermark.planning.for_evalue import evalue_powers
 from powermark.planning.for_windows import window_powers
 from powermark.planning.lengths import Lengths
 from powermark.planning.plan import Plan
+from powermark.planning.steered_coverage import steered_coverage
 from powermark.signals.edits import Edits
 from powermark.signals.profile import Profile
 from powermark.signals.signal import PlugIn, SignalModel
@@ -111,11 +112,11 @@ def verify(
         readers.append(_Reader(mark, promise, tokenizer, level, special_ids))
     seen = [reader.measured(edits, marked, unmarked, seed) for reader in readers]
     by_ids, measured = seen[0], seen[0 if for_ids else -1]
-    if recorded:
-        kl = mean_per_token([record["kl"] for record in marked], level)
-        if spec.steering is not None:
-            kl = kl_until(readers[0].scores(marked), marked, n, level)
-        measured["kl"] = kl
+    if recorded and spec.steering is None:
+        measured["kl"] = mean_per_token([record["kl"] for record in marked], level)
+    elif recorded:
+        most = None if covers(promise) else n
+        measured["kl"] = kl_until(readers[0].scores(marked), marked, most, level)
     chosen = readers[0 if for_ids else -1]
     scores = chosen.scores(marked)
     predicted = {
@@ -287,9 +288,27 @@ def covers(promise: Design) -> bool:
 def _predicted_coverage(
     spec: WatermarkSpec, promise: Design, edits: Edits, signal: SignalModel, scores: Scores
 ) -> dict[str, float]:
-    """Return the coverage that a signal model predicts for texts of these lengths."""
+    """Return the coverage that a signal model predicts for texts of these lengths.
+
+    With a steered mark also its green rate and KL, as these depend on the lengths.
+    """
     if not covers(promise):
         return {}
+    if spec.schedule is not None:
+        steered = steered_coverage(
+            spec.schedule,
+            signal,
+            alpha=promise.alpha,
+            strength=max(promise.gamma_prime - spec.gamma, 0.0),
+            lengths=Lengths.of(scores.scored),
+            edits=edits,
+        )
+        return {
+            "gamma_prime": steered.gamma_prime,
+            "kl": steered.kl,
+            "coverage": steered.clean,
+            "attacked_coverage": steered.attacked,
+        }
     found = coverage(
         signal,
         spec.gamma,

@@ -37,11 +37,14 @@ _PRECISION = 1e-3  # of delta
 
 
 def lengths_of(profile: Profile) -> Lengths:
-    """Return the numbers of tokens that count in a profile's unmarked texts."""
+    """Return the numbers of tokens that count in a profile's unmarked answers, empty ones too."""
     of = profile.texts
-    return Lengths.of(
-        [seen.size for seen, level in zip(of.seen, of.level, strict=True) if not level]
-    )
+    counted = [seen.size for seen, level in zip(of.seen, of.level, strict=True) if not level]
+    found = Lengths.of(counted)
+    if of.answered == 1.0:
+        return found
+    shares = (1.0 - of.answered, *(of.answered * share for share in found.shares))
+    return Lengths((0, *found.counted), shares)
 
 
 def scored_share(signal: SignalModel) -> float:
@@ -125,7 +128,7 @@ def _critical_count(n: int, gamma: float, alpha: float) -> int:
 def _of_own_texts(
     signal: SignalModel, gamma: float, delta: float, alpha: float, edits: Edits | None
 ) -> Covered:
-    """Judge each text of a profile by its own rates at its own length."""
+    """Judge each text of a profile by its own rates at its own length; empty ones are not found."""
     if not isinstance(signal, TextMixture):
         raise InvalidInput("`lengths` are needed without a profile.")
     weights, clean = signal.text_weights(gamma, delta), list[float]()
@@ -136,7 +139,7 @@ def _of_own_texts(
         clean.append(float(poisson_binomial_tail(row, k)[0]))
         if edits:
             attacked.append(0.0 if k > n else float(edits.tail(row, k, gamma)[0]))
-    both = np.array([clean, attacked if edits else clean])
+    both = signal.texts.answered * np.array([clean, attacked if edits else clean])
     means = both @ weights
     errors = np.sqrt((both - means[:, None]) ** 2 @ weights**2)
     return Covered(float(means[0]), float(means[1]), (float(errors[0]), float(errors[1])))

@@ -168,10 +168,7 @@ def evaluate(
     )
     limit_level = max(alpha, size)
     limit = float(information_limit(n, limit_level, power))
-    if limit > kl * (1.0 + _ROUNDING) + 1e-9:
-        raise ArithmeticError(
-            f"an efficiency of {limit / kl:.4g} is above 1: KL or power is wrong."
-        )
+    check_limit(limit, kl)
     return Design(
         gamma=gamma,
         delta=delta,
@@ -208,6 +205,14 @@ def evaluate(
         ),
         spread=None if signal.independent else Spread.of(signal, n, gamma, delta).to_list(),
     )
+
+
+def check_limit(limit: float, kl: float) -> None:
+    """Raise if a KL is below the information limit, which is a bug."""
+    if limit > kl * (1.0 + _ROUNDING) + 1e-9:
+        raise ArithmeticError(
+            f"an efficiency of {limit / kl:.4g} is above 1: KL or power is wrong."
+        )
 
 
 def fields_of(design: Design) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from powermark.planning import for_evalue, for_windows, paper_method, solver
 from powermark.planning.design import (
     Design,
     all_green_note,
+    check_limit,
     edit_parts,
     evaluate,
     fields_of,
@@ -25,11 +26,12 @@ from powermark.planning.design import (
 from powermark.planning.lengths import Lengths
 from powermark.planning.request import PRECISION, Answer, Detector, Method, Request, Steering
 from powermark.planning.steered import beside_constant, kl_cap_for, solve_steered
+from powermark.planning.steered_coverage import covered_fields, solve_steered_coverage
 from powermark.signals.edits import Edits
 from powermark.signals.signal import MAX_DELTA, SignalModel
 from powermark.signature import signature
 from powermark.tables import table
-from powermark.theory.bounds import efficiency, gamma_star, information_limit
+from powermark.theory.bounds import gamma_star, information_limit
 from powermark.theory.distortion import gamma_roots, gamma_zero, kl_divergence, largest_kl
 from powermark.theory.required_length import required_length
 
@@ -74,7 +76,8 @@ class Plan(Design):
     ``coverage`` is the share of answers that is found, each at its own length, and
     ``attacked_coverage`` that after edits. ``lengths`` are the mean and quantiles of the tokens
     that count in answers, and ``power_by_length`` has the power at some lengths, after edits if
-    there are any. A plan for a coverage has the median length as ``n_tokens``.
+    there are any. A plan for a coverage has the median length as ``n_tokens``; a steered one, the
+    horizon of its schedule.
     """
 
     method: Method = "exact"
@@ -348,7 +351,8 @@ def plan_for(request: Request) -> Plan:
         needed = {f"{power:g}": _tokens(design, power) for power in _TARGETS}
         found = dataclasses.replace(found, tokens_needed=needed)
         if request.coverage is not None or request.lengths is not None:
-            found = dataclasses.replace(found, **coverages.coverage_fields(request, design))
+            covered = coverages.coverage_fields(request, design)
+            found = _limited(dataclasses.replace(found, **covered))
     return dataclasses.replace(found, warnings=(*answer.notes, *_notes(found, request)))
 
 
@@ -369,22 +373,33 @@ def _answer(request: Request) -> Answer:
 
 def _changed(found: Plan, numbers: dict[str, Any]) -> Plan:
     """Return a plan with the numbers of another detector or of a steered bias."""
-    found = dataclasses.replace(found, **numbers, normal_power=None)
-    n, alpha, power = found.n_tokens, found.alpha, found.power
-    return dataclasses.replace(
-        found,
-        information_limit=float(information_limit(n, alpha, power)),
-        efficiency=float(efficiency(n, alpha, power, found.kl)),
-    )
+    return _limited(dataclasses.replace(found, **numbers, normal_power=None))
+
+
+def _limited(found: Plan) -> Plan:
+    """Return a plan with the information limit of its promise: for one length, or for answers.
+
+    A mark that finds a share of all answers spends on an answer, on average, what the limit says of
+    that share; the limit per token is that by the mean number of tokens.
+    """
+    tokens, power = float(found.n_tokens), found.power
+    if "coverage" in found.asked and found.lengths is not None:
+        tokens, power = found.lengths["mean"], found.coverage or 0.0
+    limit = float(information_limit(1, found.alpha, power)) / tokens
+    check_limit(limit, found.kl)
+    return dataclasses.replace(found, information_limit=limit, efficiency=limit / found.kl)
 
 
 def _steer(request: Request, constant: Plan, options: Steering) -> Plan:
     """Turn the constant plan for a request into the steered one."""
     kl_cap = kl_cap_for(request, constant) if options.kl_cap is None else options.kl_cap
-    found = solve_steered(request, constant, options, kl_cap)
-    needed = found.schedule.tokens_needed
+    solve = solve_steered if request.coverage is None else solve_steered_coverage
+    found = solve(request, constant, options, kl_cap)
+    needed, numbers = found.schedule.tokens_needed, found.fields(request, constant)
+    if request.lengths is not None and request.coverage is None:
+        numbers |= covered_fields(request, found.schedule, found.alpha)
     steered = dataclasses.replace(
-        _changed(constant, found.fields(request, constant)),
+        _changed(constant, numbers),
         kl_cap=kl_cap if kl_cap < inf else None,
         tokens_needed={f"{power:g}": needed(found.alpha, power) for power in _TARGETS},
         signature=_signature(

@@ -248,6 +248,7 @@ class Request:
             "survival": self.edits.survival is not None,
             "variance_inflation": self.variance_inflation != 1.0,
             "steer": self.steer is not None,
+            "lengths": self.lengths is not None,
         }
         if any(refused.values()):
             raise InvalidInput(
@@ -287,7 +288,7 @@ class Request:
             **{name: getattr(self, name) is not None for name in ("delta", "attacked_power")},
             "detector": self.detector != "count",
             "method": self.method != "exact",
-            "steer": self.steer is not None,
+            "checkpoints": self.steer is not None and bool(self.steer.checkpoints),
             "variance_inflation": self.variance_inflation != 1.0,
             **{name: getattr(self.edits, name) is not None for name in ("survival", "removal")},
         }

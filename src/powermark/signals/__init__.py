@@ -6,6 +6,7 @@ profile.py        Profile: next-token distributions recorded from a real model
 profile_file.py   load_profile(), save_profile(): profiles on disk
 references.py     reference_profile(): profiles of this package; sharpened(), compacted()
 entropy.py        entropies(): of recorded distributions; the same, sharper or flatter
+sampling.py       the sampling settings that a profile is recorded at
 round_trip.py     RoundTrip: which recorded tokens a detector counts after tokenising again
 text_mixture.py   TextMixture: the law of the count over recorded texts; Strengths of marks
 green_mass.py     GreenMass: green rate and KL of given distributions under random lists

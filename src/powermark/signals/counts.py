@@ -35,7 +35,7 @@ def edited_tail(
     most = n - k if few_reds else k - 1
     h = context_width if edit_rate > 0.0 else 0
     if texts * n * (h + 1) * (most + 1) > WORK:
-        return _matched(*_moments(rates, gamma, edit_rate, context_width), k)
+        return matched_tail(*_moments(rates, gamma, edit_rate, context_width), k)
     chances, lost = (1.0 - rates, 1.0 - gamma) if few_reds else (rates, gamma)
     from powermark.signals.count_kernels import at_most  # Numba takes a while to load
 
@@ -76,7 +76,7 @@ def _moments(
     return mixed.sum(axis=1), variance
 
 
-def _matched(mean: Array, variance: Array, k: int) -> Array:
+def matched_tail(mean: Array, variance: Array, k: int) -> Array:
     """P(S >= k) for the binomial law with this mean and variance and a free number of trials.
 
     If the variance exceeds the mean, for the negative binomial law.

@@ -92,8 +92,11 @@ class Profile(TextMixture):
         used[seen[seen >= 0]] = True
         places = np.append(np.cumsum(used) - 1, -1)  # of a step among those in use
         mass = GreenMass(self.head[used], self.tail_mass[used], self.tail_square[used])
+        number = seen_text[np.diff(seen_text, prepend=seen_text[:1] - 1) != 0]
+        counted_texts = number.size / np.unique(self.text).size
         return Texts(
-            number=seen_text[np.diff(seen_text, prepend=seen_text[:1] - 1) != 0],
+            number=number,
+            answered=float(self.about.get("answered", 1.0)) * counted_texts,
             steps=_by_text(places[np.flatnonzero(counted)], self.text[counted]),
             seen=_by_text(places[seen], seen_text),
             unread=CONTEXT_WIDTH + 1 if self.source == "text" else 0,

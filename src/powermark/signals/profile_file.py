@@ -170,6 +170,7 @@ FIELDS: dict[str, Check] = {
     "repetition_penalty": fields.positive,
     "chat": fields.truth,
     "source": fields.one_of("text", "ids"),
+    "answered": fields.share,
     "survival": fields.shares,
     "typical": fields.pairs,
     "randomness": fields.object_of(fields.not_negative),

@@ -74,6 +74,8 @@ class Texts:
         Steps at the start of each text that a detector has no context for.
     mass, strengths
         Of the steps in use.
+    answered
+        Share of the prompts after which the model wrote a text with a position that counts.
     """
 
     number: NDArray[np.int32]
@@ -82,6 +84,7 @@ class Texts:
     unread: int
     mass: GreenMass
     strengths: Strengths
+    answered: float = 1.0
 
     @property
     def level(self) -> NDArray[np.int64]:

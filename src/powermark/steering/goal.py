@@ -18,6 +18,7 @@ from scipy.interpolate import CubicSpline
 
 from powermark.checks import Array, count, open_unit
 from powermark.errors import Infeasible, InvalidInput
+from powermark.signals.counts import matched_tail
 from powermark.signals.edits import Edits, FixedSurvivors
 from powermark.signals.signal import MAX_DELTA, PlugIn, SignalModel
 from powermark.theory.green_rate import gamma_prime
@@ -196,9 +197,13 @@ class Goal:
 @lru_cache(maxsize=64)
 def read_reward(n_tokens: int, k: int, gamma: float, lost: int) -> Array:
     """P(a count of s still reaches k after ``lost`` positions lose their signal), for s = 0..n."""
+    n, s, greens = n_tokens, np.arange(n_tokens + 1.0), np.arange(lost + 1.0)
     if lost == 0:
-        return np.asarray(np.arange(n_tokens + 1) >= k, np.float64)
-    return _of_survivors(n_tokens, k, gamma, n_tokens - lost)
+        return np.asarray(s >= k, np.float64)
+    logs = _log_choose(s[:, None], greens) + _log_choose(n - s[:, None], lost - greens)
+    chances = np.exp(logs - _log_choose(np.asarray(float(n)), np.asarray(float(lost))))
+    tails = unchecked_tail(lost, k - s[:, None] + greens, gamma)  # of the greens redrawn
+    return np.asarray(np.clip((chances * tails).sum(axis=1), 0.0, 1.0))
 
 
 @lru_cache(maxsize=64)
@@ -220,6 +225,28 @@ def edited_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
     greens = np.exp(logs + special.xlog1py(np.maximum(s[:, None] - s, 0.0), -stays))
     tails = np.stack([unchecked_tail(n - count, k - s, turns) for count in range(n + 1)])
     return np.asarray(np.clip((greens * tails).sum(axis=1), 0.0, 1.0))
+
+
+def matched_reward(n_tokens: int, k: int, gamma: float, edits: Edits) -> Array:
+    """P(a count of s still reaches k after edits), for s = 0..n, by two moments.
+
+    The greens are at random places, so with M survivors and ``c = s - n gamma``,
+
+        E = n gamma + q c,
+        Var = n (1-q) gamma (1-gamma) + q (1-q) Q + (c^2 - Q) (E[M(M-1)] / (n (n-1)) - q^2),
+
+    where q is the share that survives and ``Q = s (1-gamma)^2 + (n-s) gamma^2``. Exact where all
+    survive.
+    """
+    n, s = n_tokens, np.arange(n_tokens + 1.0)
+    law = edits.survivors
+    q, pairs = law.share(n), law.pairs(n) / max(n * (n - 1.0), 1.0)
+    if q == 1.0:
+        return np.asarray(s >= k, np.float64)
+    c, square = s - n * gamma, s * (1.0 - gamma) ** 2 + (n - s) * gamma**2
+    variance = n * (1.0 - q) * gamma * (1.0 - gamma) + q * (1.0 - q) * square
+    variance = variance + (c**2 - square) * (pairs - q * q)
+    return matched_tail(n * gamma + q * c, np.maximum(variance, 1e-12), k)
 
 
 def _of_survivors(n: int, k: int, gamma: float, survivors: int) -> Array:

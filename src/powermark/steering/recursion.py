@@ -79,8 +79,9 @@ def backward(goal: Goal, tilt: Tilt, value: float, cap: float = MAX_DELTA) -> Ar
     from powermark.steering import steering_kernels as kernels
 
     rewards = value / len(goal.lengths) * goal.rewards(tilt)
-    lengths = np.array(goal.lengths)
-    found = kernels.best_biases(rewards, lengths, tilt.average, tilt.gamma, tilt.exact, cap)
+    rule = (tilt.average, tilt.gamma, tilt.exact, cap)
+    everyone = np.ones(goal.n_tokens)
+    found = kernels.best_biases(rewards, np.array(goal.lengths), everyone, *rule)
     return np.asarray(found)
 
 

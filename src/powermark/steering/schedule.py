@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from powermark.checks import Array
 from powermark.errors import InvalidInput
+from powermark.signals.edits import Edits
 from powermark.signals.signal import MAX_DELTA
-from powermark.steering.goal import BIASES, Tilt, read_reward
+from powermark.steering.goal import BIASES, Tilt, matched_reward, read_reward
 from powermark.theory.power import critical_count, unchecked_tail
 
 STEP = 1.0 / 1024  # biases are multiples of it, so that they fit in a few kB
@@ -130,6 +131,15 @@ class Schedule:
             more = law @ read_reward(n_tokens, k, self.gamma, int(fewer) + 1)
             found += part * (more - found)
         return float(found)
+
+    def attacked_power(self, n_tokens: int, critical_count: int, edits: Edits) -> float:
+        """As :meth:`power`, after edits; by two moments of the count that they leave."""
+        n, k = n_tokens, critical_count
+        found = [
+            law @ matched_reward(n, k, self.gamma, edits.thinned(1.0 - lost, n))
+            for law, lost in zip(self._group_laws(n), self.lost, strict=True)
+        ]
+        return float(np.clip(self.weights @ found, 0.0, 1.0))
 
     def diluted_power(self, n_tokens: int, critical_count: int, foreign: float) -> float:
         """As :meth:`power`, if a share of the tokens is foreign, and green only by chance."""

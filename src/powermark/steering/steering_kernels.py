@@ -35,10 +35,11 @@ def _tilted(nodes, gamma, exact, delta):
 
 
 @njit(cache=True, nogil=True)
-def best_biases(rewards, lengths, nodes, gamma, exact, cap):
+def best_biases(rewards, lengths, going, nodes, gamma, exact, cap):
     """Return the best biases; :func:`powermark.steering.recursion.backward`.
 
-    ``worth[s]`` is U_{t+1}(s) until the loop over s has reached s, and U_t(s) after it.
+    ``going[t]`` is the share of texts that have a token after t. ``worth[s]`` is U_{t+1}(s) until
+    the loop over s has reached s, and U_t(s) after it.
     """
     n = lengths[-1]
     deltas, worth = np.zeros((n, n + 1)), np.zeros(n + 1)
@@ -49,9 +50,9 @@ def best_biases(rewards, lengths, nodes, gamma, exact, cap):
             which -= 1
         for s in range(t + 1):
             gain = worth[s + 1] - worth[s]
-            delta = min(max(gain, 0.0), cap)
+            delta = min(max(gain / going[t], 0.0), cap)
             rate, cost = _tilted(nodes, gamma, exact, delta)
-            worth[s] += rate * gain - cost
+            worth[s] += rate * gain - going[t] * cost
             deltas[t, s] = delta
     return deltas
 
@@ -103,6 +104,33 @@ def follow(deltas, lengths, reach, lost, nodes, gamma, exact):
                 which += 1
         kl[text], kl_square[text] = spent.sum(), squares.sum()
     return law, kl, kl_square, greens, powers
+
+
+@njit(cache=True, nogil=True)
+def follow_answers(deltas, ends, rewards, nodes, gamma, exact):
+    """Follow each text to its ends; :meth:`powermark.steering.answers.Answers.forward`.
+
+    ``ends`` is (texts, lengths), ``rewards`` (texts, lengths, kinds, n+1), ``nodes`` as in
+    :func:`follow`. Returns, for each text and end, the probability of each kind of reward, the
+    mean KL spent and the expected greens.
+    """
+    texts, lengths, kinds = rewards.shape[:3]
+    found = np.zeros((texts, lengths, kinds))
+    kl, greens = np.zeros((texts, lengths)), np.zeros((texts, lengths))
+    for text in range(texts):
+        steps, source = nodes.shape[1], min(text, nodes.shape[0] - 1)
+        size = ends[text, lengths - 1] + 1
+        law, spent, squares = np.zeros(size), np.zeros(size), np.zeros(size)
+        law[0], sofar, which = 1.0, 0.0, 0
+        for t in range(size - 1):
+            now = nodes[source, min(t, steps - 1)]
+            sofar = _write_token(law, spent, squares, sofar, t, deltas[t], now, gamma, exact)
+            while which < lengths and ends[text, which] == t + 1:
+                for kind in range(kinds):
+                    found[text, which, kind] = (law * rewards[text, which, kind, :size]).sum()
+                kl[text, which], greens[text, which] = spent.sum(), sofar
+                which += 1
+    return found, kl, greens
 
 
 @njit(inline="always")

@@ -11,7 +11,8 @@
     files.py       a plan's JSON, rows as CSV
     terminal.py    errors, control characters and progress on stderr
 
-Exit codes: 0 success, 2 invalid or infeasible input, 1 a broken promise or any other failure.
+Exit codes: 0 success, 2 invalid or infeasible input, 1 a broken promise or any other failure, 3 too
+few texts for ``verify`` to say.
 """
 
 from __future__ import annotations

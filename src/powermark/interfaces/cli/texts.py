@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import typer
+
 from powermark.errors import FileProblem, InvalidInput, MissingExtra, PowermarkError
 from powermark.watermark.keys import refuse_key
 
@@ -72,11 +74,15 @@ def is_folder(path: Path) -> bool:
 
 def _files(paths: list[Path]) -> Iterator[Path]:
     for path in paths:
-        if is_folder(path):
-            found = (p for p in path.rglob("*") if p.suffix.lower() in _SUFFIXES and p.is_file())
-            yield from sorted(found)
-        else:
+        if not is_folder(path):
             yield path
+            continue
+        files = sorted(p for p in path.rglob("*") if p.is_file())
+        others = [p for p in files if p.suffix.lower() not in _SUFFIXES]
+        if others:
+            kinds = ", ".join(sorted({p.suffix.lower() or "no suffix" for p in others}))
+            typer.echo(f"skipped {len(others)} files of {path} ({kinds}).", err=True)
+        yield from (p for p in files if p.suffix.lower() in _SUFFIXES)
 
 
 def stream_pieces() -> Iterator[str]:
@@ -134,7 +140,13 @@ def _json_lines(
             found = json.loads(line)
             value = found[field]
             prompt = None if prompt_field is None else found[prompt_field]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except KeyError as error:
+            yield InvalidInput(
+                f"{name} has no field {error.args[0]!r}; it has {', '.join(map(repr, found))}.",
+                hint="name the field of the text with --field.",
+            )
+            continue
+        except (ValueError, TypeError, RecursionError):
             yield InvalidInput(f"{name} is not a JSON object with {field!r}.")
             continue
         good = [_is_text_or_ids(one) for one in (value, prompt) if one is not None]
