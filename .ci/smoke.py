@@ -1,4 +1,4 @@
-"""What a fresh installation must be able to do: mark and detect with NumPy, and load its extras."""
+"""What a fresh installation must do: plan, mark and detect with NumPy, and load its extras."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from importlib import import_module
 
 import numpy as np
 
-from powermark import SecretKey, WatermarkSpec
+from powermark import SecretKey, WatermarkSpec, plan, reference_profile
+from powermark.signals.references import REFERENCES
 from powermark.watermark.watermark import Watermark
 
 UNLOCKS = {
@@ -46,8 +47,16 @@ def mark_and_detect() -> None:
         assert found.verdict == verdict, found
 
 
+def plan_on_references() -> None:
+    """Plan with each profile that comes with the package."""
+    for name in REFERENCES:
+        found = plan(n_tokens=50, alpha=0.05, power=0.2, gamma=0.5, signal=reference_profile(name))
+        assert found.power >= 0.2, found
+
+
 if __name__ == "__main__":
     mark_and_detect()
+    plan_on_references()
     for extra in sys.argv[1:]:
         for module in UNLOCKS.get(extra, "").split():
             import_module(module)

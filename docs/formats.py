@@ -113,6 +113,15 @@ ABOUT = {
     "blanks, from the exact `text`, and from the text `behind_prompt`; not in version 1",
     "typical": "mean over unmarked texts and standard deviation between them, of `certainty` (the "
     "likeliest token's probability), of `scored_share` and of `tokens`; not in version 1",
+    "randomness": "of the steps of unmarked text: mean `entropy` in nats, the tail counted as "
+    "equally likely tokens, and the shares whose likeliest token is above .99 (`above_99`) and "
+    ".999 (`above_999`); computed anew for profiles without it",
+    "reference": "of a [reference profile](../profiles.md#reference-profiles): its `name`, the "
+    "recorded `model` with its `model_digest`, `tokenizer_digest` and `vocab_size`, the source of "
+    "its `prompts`, the recording's `digest`, and what was `kept` of each distribution; it then "
+    "has no `model`, `model_digest`, `tokenizer_digest` and `vocab_size` of its own",
+    "sharpened": "where each distribution became p^(1/`tau`), normalised: the mean `entropy` that "
+    "was asked for, and the digest of the profile it is `from`",
     "source": "what a plan's detector is given, `text` or `ids`; in plans only",
     "next": "number of the next prompt; only in an unfinished profile, which plans refuse",
     "digest": "over the arrays and all that is said here but `format`, `version` and itself",

@@ -255,6 +255,8 @@ WORDS: dict[str, dict[str, str]] = {
         "specs": "of each `name`, `detects` (`texts`, `token ids` or `nothing`), `spec` (as its "
         "[file](spec.md)) and `verification` (a Verification, or null)",
         "profiles": "`name` and [about](profile.md#about) of each",
+        "references": "`name` and about of each "
+        "[reference profile](../profiles.md#reference-profiles)",
         "examples": "`name` and `text` of each",
     },
     "error": {

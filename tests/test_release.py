@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from powermark.signals.references import REFERENCES
+
 ROOT = Path(__file__).parents[1]
 SCRIPT = (ROOT / ".ci" / "release-check").read_text(encoding="utf-8")
 ELSEWHERE = {"vllm"}  # several GB with CUDA, in an environment of its own
@@ -76,3 +78,16 @@ def test_an_audit_that_looked_nothing_up_fails(packages: object, code: int, word
     )
     assert said.returncode == code, said
     assert words in said.stdout
+
+
+def test_the_reference_profiles_are_in_the_wheel() -> None:
+    """Hatch packs what is in the package's folder and not ignored; the smoke test reads them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    targets = project["tool"]["hatch"]["build"]["targets"]
+    assert targets == {"wheel": {"packages": ["src/powermark"]}}
+    folder = ROOT / "src" / "powermark" / "signals" / "reference"
+    paths = [folder / f"{name}.npz" for name in REFERENCES]
+    assert sorted(folder.iterdir()) == sorted(paths)
+    ignored = subprocess.run(["git", "check-ignore", *paths], cwd=ROOT, check=False)
+    assert ignored.returncode != 0
+    assert "plan_on_references()" in (ROOT / ".ci" / "smoke.py").read_text(encoding="utf-8")

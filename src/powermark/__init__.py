@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from powermark.signals.priors import BetaMixture, Dirichlet, TopicMixture
     from powermark.signals.profile import Profile
     from powermark.signals.profile_file import load_profile
+    from powermark.signals.references import reference_profile
     from powermark.signals.signal import PlugIn, SignalModel
     from powermark.watermark.keys import SecretKey, load_key, load_ring, new_key
     from powermark.watermark.spec import WatermarkSpec
@@ -91,6 +92,7 @@ __all__ = [
     "new_key",
     "plan",
     "record_profile",
+    "reference_profile",
     "scan",
     "verify",
 ]
@@ -105,6 +107,7 @@ _HOME = {
     "powermark.planning.plan": ("Plan", "plan"),
     "powermark.signals.profile": ("Profile",),
     "powermark.signals.profile_file": ("load_profile",),
+    "powermark.signals.references": ("reference_profile",),
     "powermark.signals.priors": ("BetaMixture", "Dirichlet", "TopicMixture"),
     "powermark.signals.signal": ("PlugIn", "SignalModel"),
     "powermark.corpus.job": ("ScanJob",),

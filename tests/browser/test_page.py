@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from powermark import Lengths, WatermarkSpec, plan
 from powermark.interfaces.server.access import Tokens, new_token
@@ -77,6 +77,42 @@ def test_design_follows_its_controls(page: Page, site: Site) -> None:
     expect(get(page, "kl")).to_be_visible()
     get(page, "kl").fill("9")
     expect(get(page, "problem")).to_contain_text("kl must be below")
+
+
+def test_a_design_like_a_reference(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}#/design?n_tokens=50&alpha=0.05&power=0.5&edit_rate=0")
+    expect(get(page, "profile")).to_have_value("plug-in")
+    expect(get(page, "plan")).to_contain_text("assumes that every next-token distribution is very")
+    expect(get(page, "entropy")).to_be_hidden()
+    page.locator("summary").click()
+    get(page, "profile").select_option("like:prose")
+    expect(get(page, "plan")).to_contain_text("planned on the reference prose profile")
+    assert "profile=like" in page.url
+    get(page, "entropy").fill("2")
+    expect(get(page, "plan")).to_contain_text("brought to a mean entropy of 2 nats")
+    get(page, "chosen-map").wait_for()
+    get(page, "copy-cli").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.endswith("--like prose --entropy 2")
+    get(page, "copy-python").click()
+    expect(page.get_by_text("copied").last).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert 'signal=reference_profile("prose", entropy=2)' in copied
+    page.reload()
+    expect(get(page, "entropy")).to_have_value("2")
+
+
+def test_a_served_profile_is_the_default(page: Page, site: Site) -> None:
+    def with_profile(route: Route) -> None:
+        answer = route.fetch()
+        loaded = answer.json()
+        loaded["profiles"] = [{"name": "mine", "model": "m", "vocab_size": 600}]
+        route.fulfill(response=answer, json=loaded)
+
+    page.route("**/v1/specs", with_profile)
+    page.goto(f"{site.url}#/design")
+    expect(get(page, "profile")).to_have_value("mine")
+    expect(get(page, "problem")).to_contain_text("no profile has this name")
 
 
 def test_a_design_is_made_by_keyboard_alone(page: Page, site: Site) -> None:

@@ -57,6 +57,9 @@ ABOUT = {
     "min_p",
     "repetition_penalty",
     "chat",
+    "randomness",
+    "reference",
+    "sharpened",
 }  # beside what every recording says
 OF_COVERAGE = ("coverage", "attacked_coverage", "lengths", "power_by_length")
 OPTIONAL = ("draws", "bet", "least_tokens", *OF_COVERAGE)

@@ -1,9 +1,12 @@
 """Prompts from files and named sources; invalid ones are refused with their line."""
 
+import ast
 import hashlib
 import io
 import json
+import re
 import sys
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +25,7 @@ from powermark.generation.prompts import (
     read_texts,
     style_of,
 )
+from powermark.generation.python_functions import python_functions
 from powermark.models.catalog import Packaged
 from tests.models.conftest import wheel
 
@@ -79,6 +83,68 @@ def test_chats_and_texts(tmp_path: Path) -> None:
     questions = prompts_for(Path("questions"), 100)
     assert len({str(each) for each in questions}) == 100
     assert str(questions[0]).endswith("?")
+
+
+def test_functions_of_the_standard_library() -> None:
+    prompts = python_functions()
+    assert len(prompts) >= 400
+    assert len({*prompts}) == len(prompts)
+    assert prompts == python_functions()
+    assert prompts_for(Path("python"), 50) == prompts[:50]
+    for prompt in prompts[:400]:
+        assert re.match(r"(async )?def \w+ ?\(", prompt)
+        with warnings.catch_warnings(action="ignore"):  # of invalid escapes in old sources
+            (function,) = ast.parse(prompt).body
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        assert len(function.body) == 1
+        assert ast.get_docstring(function) is not None
+
+
+def test_functions_of_a_folder(tmp_path: Path) -> None:
+    source = '''
+class A:
+    """Not this."""
+
+    def f(self):
+        """Does f."""
+        return 1
+
+    def bare(self):
+        return 2
+
+@decorated
+async def g(
+    a, b=2
+):
+    """Does g.
+
+    At length.
+    """
+    def inner():
+        """Not this either."""
+        return 3
+    return inner
+
+def only_words():
+    """Nothing to complete."""
+
+def long():
+    """{}"""
+    return 4
+'''
+    (tmp_path / "a.py").write_text(source.format("x" * 2_000))
+    (tmp_path / "b.py").write_text(source.format("x"))
+    (tmp_path / "old.py").write_text("print 'hello'")
+    (tmp_path / "latin.py").write_bytes(b"# \xe9")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "c.py").write_text('def t():\n    """Tests."""\n    return 1\n')
+    assert sorted(python_functions(tmp_path)) == [
+        'async def g(\n    a, b=2\n):\n    """Does g.\n\n    At length.\n    """',
+        'def f(self):\n    """Does f."""',
+        'def long():\n    """x"""',
+    ]
+    with pytest.raises(FileProblem, match="has no Python functions with docstrings"):
+        python_functions(tmp_path / "nowhere")
 
 
 def test_prompts_take_the_style_of_the_model_or_the_plan() -> None:

@@ -7,11 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from powermark import BetaMixture, TopicMixture, __version__, plan
+from powermark import (
+    BetaMixture,
+    TopicMixture,
+    WatermarkSpec,
+    __version__,
+    plan,
+    reference_profile,
+)
 from powermark.interfaces.cli import main
+from powermark.models import load_tokenizer
 from powermark.paper import figures_formulas
+from powermark.planning.assumption import with_assumption
+from powermark.planning.plan import plan_for
+from powermark.planning.request import Request
 from powermark.plotting import canvas
 from powermark.signals.profile_file import save_profile
+from powermark.watermark.spec import digest_of
 from tests.conftest import Run
 from tests.signals.profiles import sample
 
@@ -28,7 +40,8 @@ def plan_file(tmp_path: Path) -> Path:
 def test_plan_prints_what_python_returns(run: Run) -> None:
     code, out, err = run("plan", *BASE, "--power", "0.95", "--json")
     assert (code, err) == (0, "")
-    want = plan(n_tokens=50, alpha=0.05, power=0.95)
+    request = Request(n_tokens=50, alpha=0.05, power=0.95)
+    want = with_assumption(plan_for(request), request)
     assert json.loads(out) == json.loads(json.dumps(want.to_dict()))
     assert run("plan", *BASE, "--power", "0.95")[1] == f"{want}\n"
 
@@ -78,8 +91,53 @@ def test_plan_options_reach_the_solver(run: Run) -> None:
     topics = "--signal", "topics", "--topics", ".4=1:5/.6=.3:1,.7:90"
     _, out, _ = run("plan", *BASE, "--power", ".9", *topics, "--json")
     signal = TopicMixture((BetaMixture((1,), (5,)), BetaMixture((0.3, 0.7), (1, 90))), (0.4, 0.6))
-    planned = plan(n_tokens=50, alpha=0.05, power=0.9, signal=signal)
-    assert json.loads(out) == json.loads(json.dumps(planned.to_dict()))
+    planned = json.loads(
+        json.dumps(plan(n_tokens=50, alpha=0.05, power=0.9, signal=signal).to_dict())
+    )
+    found = json.loads(out)
+    assert found.pop("warnings")[1:] == planned.pop("warnings")
+    assert found == planned
+
+
+def test_a_plan_without_a_profile_says_what_it_assumes(run: Run) -> None:
+    request = ("plan", *BASE, "--power", ".9", "--edit-rate", ".05")
+    _, out, _ = run(*request)
+    assert "note: assumes that every next-token distribution is very flat (plug-in); on the" in out
+    found = json.loads(run(*request, "--json")[1])
+    assert found["warnings"][0] in out
+
+
+def test_plans_like_a_reference(run: Run, tmp_path: Path, words_folder: Path) -> None:
+    like = ("--like", "chat", "--entropy", "0.6")
+    request = ("plan", *BASE, "--power", ".5", "--gamma", ".5", *like)
+    found = json.loads(run(*request, "--json")[1])
+    assert found["profile"]["reference"]["name"] == "chat"
+    assert found["profile"]["sharpened"]["entropy"] == 0.6
+    chat = reference_profile("chat", entropy=0.6)
+    assert found["signal"] == chat.name
+    planned = plan(n_tokens=50, alpha=0.05, power=0.5, gamma=0.5, signal=chat)
+    assert found == json.loads(json.dumps(planned.to_dict()))
+    design = ("--gamma", ".5", "--delta", "2", *like)
+    powered = json.loads(run("power", *BASE, *design, "--json")[1])
+    assert powered["gamma_prime"] == float(chat.green_rate(0.5, 2.0))
+    curve = run(
+        "curve", "--over", "delta", *BASE, "--gamma", ".5", *like, "--points", "2", "--json"
+    )
+    assert json.loads(curve[1])["points"][0]["signal"] == chat.name
+    assert "Dirichlet, fitted" in run(*request[:-4], "--like", "code", "--compare")[1]
+    spec = tmp_path / "s.json"
+    code, _, err = run(*request, "-o", str(spec))
+    assert (code, spec.exists()) == (2, False)
+    assert "a spec needs to know the vocabulary." in err
+    assert run(*request, "-o", str(spec), "--vocab-size", "600")[0] == 0
+    kept = WatermarkSpec.load(spec)
+    assert (kept.vocab_size, kept.tokenizer_digest) == (600, None)
+    assert run(*request, "-o", str(spec), "--model", str(words_folder))[0] == 0
+    kept = WatermarkSpec.load(spec)
+    assert kept.tokenizer_digest == digest_of(load_tokenizer(str(words_folder)))
+    assert kept.plan is not None
+    assert kept.plan.profile == found["profile"]
+    assert (found["profile"]["temperature"], found["profile"]["chat"]) == (0.7, True)
 
 
 def test_authors_rows_in_json(run: Run) -> None:
@@ -212,7 +270,16 @@ def test_reproduce(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
          "--mixture must be WEIGHT"),
         (("plan", *BASE, "--power", ".9", "--signal", "mixture"), "--mixture must be WEIGHT"),
         (("plan", *BASE, "--power", ".9", "--signal", "topics"), "--topics must be CONCENTRATION="),
-        (("plan", *BASE, "--power", ".9", "--from", "ids"), "--from needs --profile"),
+        (("plan", *BASE, "--power", ".9", "--from", "ids"), "--from needs a profile"),
+        (("plan", *BASE, "--power", ".9", "--entropy", ".4"), "--entropy needs --like"),
+        (("power", *BASE, "--gamma", ".5", "--delta", "2", "--like", "poem"),
+         "there is no reference profile 'poem'"),
+        (("curve", "--over", "power", *BASE, "--like", "chat", "--entropy", "20"),
+         "--entropy must be between"),
+        (("plan", *BASE, "--power", ".9", "--like", "chat", "--entropy", "-1"),
+         "--entropy must be"),
+        (("plan", *BASE, "--power", ".9", "--like", "chat", "--signal", "topics"),
+         "give one of --profile, --like and --signal"),
         (("plan", *BASE, "--power", ".9", "--from", "air"), "--from must be text or ids"),
         (("plan", *BASE, "--power", ".9", "--signal", "topics", "--topics", ".4=1:5/x=1:9"),
          "--topics must be CONCENTRATION="),

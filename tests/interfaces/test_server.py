@@ -44,6 +44,7 @@ def test_plans_are_those_of_the_command_line(local: Asked, run: Run) -> None:
         },
         {"n_tokens": 40, "alpha": 0.05, "power": 0.9, "gamma": 0.5, "precision": 0.1},
         {"n_tokens": 40, "alpha": 0.05, "power": 0.9, "edit_rate": 0.05, "detector": "evalue"},
+        {"n_tokens": 40, "alpha": 0.05, "power": 0.4, "gamma": 0.5, "like": "chat", "entropy": 0.6},
     ):
         told = json.loads(run("plan", *options_of(body), "--json")[1])
         assert local.post("/v1/plan", body) == (200, told)
@@ -51,6 +52,11 @@ def test_plans_are_those_of_the_command_line(local: Asked, run: Run) -> None:
     body |= {"kl_cap": 1.5}
     told = json.loads(run("plan", *options_of(body | {"checkpoint": 15}), "--steer", "--json")[1])
     assert local.post("/v1/plan", body | {"steer": True}) == (200, told)
+    status, said = local.post("/v1/plan", {"n_tokens": 40, "alpha": 0.05, "kl": 1, "entropy": 2})
+    message = "entropy needs like, the reference profile that it sharpens."
+    assert (status, said["error"]["message"]) == (422, message)
+    status, said = local.post("/v1/plan", {"n_tokens": 40, "alpha": 0.05, "kl": 1, "like": "x"})
+    assert (status, said["error"]["code"]) == (422, "invalid")
     status, said = local.post("/v1/plan", body)
     message = "checkpoint, delta_cap and kl_cap need steer."
     assert (status, said["error"]["message"]) == (422, message)
@@ -92,16 +98,16 @@ def test_specs_are_those_of_the_command_line(
     path = tmp_path / "like.json"
     run("plan", *options_of(body), "--model", str(ready.folder.parent / "words"),
         "--key", str(ready.folder / "demo.key"), "-o", str(path))  # fmt: skip
-    assert local.post("/v1/spec", body | {"like": "demo"}) == (200, json.loads(path.read_text()))
+    assert local.post("/v1/spec", body | {"spec": "demo"}) == (200, json.loads(path.read_text()))
     flat = {"signal": "dirichlet", "vocab_size": 600}
     status, found = local.post("/v1/spec", body | flat)
     assert (status, found["design"]["signal"][:9]) == (200, "dirichlet")
     status, said = local.post("/v1/spec", body)
-    assert (status, said["error"]["hint"]) == (422, "give like, vocab_size or profile.")
+    assert (status, said["error"]["hint"]) == (422, "give spec, vocab_size or profile.")
     about = {"model": "other", "vocab_size": 200, "digest": "d"}
     library = replace(ready.library, profiles={"p": replace(sample()[1], about=about)})
     with asking(library) as asked:
-        status, said = asked.post("/v1/spec", body | {"profile": "p", "like": "demo"})
+        status, said = asked.post("/v1/spec", body | {"profile": "p", "spec": "demo"})
         assert status == 422
         assert "of 'other', whose tokenizer is not the spec's" in said["error"]["message"]
         status, found = asked.post("/v1/spec", body | {"profile": "p"})
@@ -187,6 +193,13 @@ def test_batches_are_those_of_the_command_line(
         assert found["results"][0]["error"]["code"] == "too-large"
         status, _ = few.post("/v1/detect", {"spec": "demo", "token_ids": ready.marked})
         assert status == 413
+
+
+def test_the_references_are_listed(local: Asked) -> None:
+    found = local.http.get("/v1/specs").json()["references"]
+    assert [each["name"] for each in found] == ["chat", "prose", "code"]
+    assert all(each["reference"]["name"] == each["name"] for each in found)
+    assert all("tokenizer_digest" not in each for each in found)
 
 
 def test_health_metrics_docs_and_page(local: Asked, ready: Ready) -> None:

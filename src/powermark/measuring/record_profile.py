@@ -25,8 +25,8 @@ from powermark.signals.profile import Profile
 from powermark.signals.profile_file import (
     MOST_STEPS,
     load_profile,
-    profile_digest,
     save_profile,
+    with_metadata,
 )
 from powermark.signals.round_trip import RoundTrip
 from powermark.version import __version__
@@ -213,18 +213,10 @@ def with_copies(profile: Profile, tokenizer: Any, prompts: Sequence[Prompt]) -> 
         returns[start + behind[behind >= 0]] |= 2
     text_of_each, ids_of_each, steps = map(np.concatenate, zip(*rows, strict=True))
     round_trip = RoundTrip(text_of_each, ids_of_each, steps, returns)
-    about = {name: value for name, value in profile.about.items() if name != "digest"}
-    about["answered"] = texts.size / len(prompts)  # after the others the model wrote nothing
-    return _named(dataclasses.replace(profile, round_trip=round_trip, about=about, source="text"))
-
-
-def _named(profile: Profile) -> Profile:
-    """Return a profile with its metadata: size, survival of token ids, digest."""
-    about = profile.about | {"texts": np.unique(profile.text).size, "steps": profile.text.size}
-    if profile.round_trip is not None:
-        about |= {"survival": profile.round_trip.shares(), "typical": profile.typical()}
-    profile = dataclasses.replace(profile, about=about)
-    return dataclasses.replace(profile, about={**about, "digest": profile_digest(profile)})
+    about = {**profile.about, "answered": texts.size / len(prompts)}  # the others got no text
+    return with_metadata(
+        dataclasses.replace(profile, round_trip=round_trip, about=about, source="text")
+    )
 
 
 def keep_profile(profile: Profile, path: Path, so_far: Path) -> None:
@@ -278,7 +270,7 @@ def _joined(parts: list[Part], about: dict[str, Any], mark_of: Callable[[int], M
         changed = float(mass.rates(gamma, delta).mean()) - gamma
         strength[mine] = changed if changed > _NEGLIGIBLE else 0.0
     head, mass_left, square, text, ids = arrays
-    return _named(Profile(head, mass_left, square, text, ids, strength, about))
+    return with_metadata(Profile(head, mass_left, square, text, ids, strength, about))
 
 
 def _earlier(path: Path, about: dict[str, Any]) -> tuple[list[Part], int]:

@@ -13,5 +13,6 @@ for_windows.py       plans for the window detectors, winmax and winmax-c
 for_evalue.py        plans for the e-value
 paper_method.py      Eq. (1) and the authors' grid, and the two branches of Eq. (3)
 curve.py             frontier() and curves: designs as one quantity varies
+assumption.py        with_assumption(): says what a plan without a profile assumes
 compare.py           the same request under every signal model
 """

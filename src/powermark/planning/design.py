@@ -14,6 +14,7 @@ from powermark.errors import InvalidInput
 from powermark.fields import Check, check_fields
 from powermark.signals import profile_file
 from powermark.signals.edits import Edits
+from powermark.signals.references import described, short
 from powermark.signals.signal import PlugIn, SignalModel
 from powermark.signals.spread import Spread, check_spread
 from powermark.signature import signature
@@ -316,7 +317,17 @@ def _doubts(design: Design, profile: dict[str, Any], precision: float) -> list[s
     else:
         error = 1.96 * max(v for name, v in design.standard_errors.items() if "power" in name)
         needed = int(np.ceil(texts * (error / precision) ** 2))
-        if error > precision:
+        if "reference" in profile:
+            name, entropy = profile["reference"]["name"], profile["randomness"]["entropy"]
+            own = "sharpened" in profile
+            notes.append(
+                f"planned on the reference {name} profile ({described(profile)}; "
+                f"{'brought to a ' if own else ''}mean entropy {'of ' if own else ''}"
+                f"{short(entropy)} nats), not on your model; its {texts} texts leave the power "
+                f"uncertain by {error:.3f}. Record a profile of your model"
+                f"{'' if own else ', or give its mean entropy with --entropy'}."
+            )
+        elif error > precision:
             notes.append(
                 f"the profile's {texts} texts leave the power uncertain by {error:.3f}; for "
                 f"{precision:g} record {needed} texts, about "

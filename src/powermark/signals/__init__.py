@@ -4,6 +4,8 @@ signal.py              SignalModel, the interface; PlugIn, the paper's large-voc
 priors.py              Dirichlet, BetaMixture, TopicMixture: assumed laws of the distributions
 profile.py             Profile: next-token distributions recorded from a real model
 profile_file.py        load_profile(), save_profile(): profiles on disk
+references.py          reference_profile(): profiles of this package; sharpened(), compacted()
+entropy.py             entropies(): of recorded distributions; the same, sharper or flatter
 sampling.py            the sampling settings that a profile is recorded at
 round_trip.py          RoundTrip: which recorded tokens a detector counts after tokenising again
 text_mixture.py        TextMixture: the law of the count over recorded texts; Strengths of marks

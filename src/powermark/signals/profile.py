@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from powermark.checks import Array
 from powermark.errors import InvalidInput
 from powermark.signals.edits import CONTEXT_WIDTH
+from powermark.signals.entropy import entropies
 from powermark.signals.green_mass import ENUMERATED, GreenMass
 from powermark.signals.round_trip import RoundTrip, counted_steps
 from powermark.signals.text_mixture import Places, Strengths, TextMixture, Texts
@@ -202,6 +203,21 @@ class Profile(TextMixture):
             "tokens": tokens.astype(np.float64),
         }
         return {name: [float(v.mean()), float(v.std())] for name, v in values.items()}
+
+    def randomness(self) -> dict[str, float]:
+        """Describe the distributions of unmarked text: the mean over its steps.
+
+        ``entropy`` is in nats, tokens beyond the recorded ones counted as equally likely;
+        ``above_99`` and ``above_999`` are the shares of steps whose likeliest token has a
+        probability above .99 and .999. All are of the distributions that were sampled from.
+        """
+        plain = self.strength == 0.0
+        of = GreenMass(self.head[plain], self.tail_mass[plain], self.tail_square[plain])
+        return {
+            "entropy": float(entropies(of).mean()),
+            "above_99": float((of.head[:, 0] > 0.99).mean()),
+            "above_999": float((of.head[:, 0] > 0.999).mean()),
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:  # caches are not pickled
         return Profile, tuple(getattr(self, each.name) for each in fields(self))

@@ -1,7 +1,8 @@
-"""Profiles on disk: versioned, with a digest, written atomically."""
+"""Profiles on disk: versioned, with metadata and a digest, written atomically."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import tokenize
@@ -132,6 +133,17 @@ def _check_round_trip(found: RoundTrip | None, text: NDArray[Any]) -> None:
         raise InvalidInput("copies must be those of the profile's texts, in their order.")
 
 
+def with_metadata(profile: Profile) -> Profile:
+    """Return a profile whose metadata has its size, what its texts are like, and its digest."""
+    about = {name: value for name, value in profile.about.items() if name != "digest"}
+    about |= {"texts": np.unique(profile.text).size, "steps": profile.text.size}
+    if profile.round_trip is not None:
+        about |= {"survival": profile.round_trip.shares(), "typical": profile.typical()}
+        about |= {"randomness": profile.randomness()}
+    profile = dataclasses.replace(profile, about=about)
+    return dataclasses.replace(profile, about={**about, "digest": profile_digest(profile)})
+
+
 def profile_digest(profile: Profile) -> str:
     """Return 32 hexadecimal digits over the sample and its metadata."""
     about = {name: value for name, value in profile.about.items() if name != "digest"}
@@ -161,4 +173,6 @@ FIELDS: dict[str, Check] = {
     "answered": fields.share,
     "survival": fields.shares,
     "typical": fields.pairs,
+    "randomness": fields.object_of(fields.not_negative),
+    **dict.fromkeys(("reference", "sharpened"), fields.mapping),
 }

@@ -51,6 +51,8 @@ def curve_command(
     mixture: options.Mixture = None,
     topics: options.Topics = None,
     profile: options.ProfileFile = None,
+    like: options.Like = None,
+    entropy: options.Entropy = None,
     plan: options.PlanFile = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it: .svg, .png or .pdf.")] = None,
     as_json: options.Json = False,
@@ -80,6 +82,8 @@ def curve_command(
             concentration=concentration,
             mixture=mixture,
             topics=topics,
+            like=like,
+            entropy=entropy,
         ),
         edits=Edits(
             edit_rate=edit_rate, survival=survival, removal=removal, context_width=context_width

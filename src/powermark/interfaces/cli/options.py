@@ -61,12 +61,23 @@ Topics = Annotated[
 ProfileFile = Annotated[
     Path | None, typer.Option(help="Signal of a real model, from `powermark profile`.")
 ]
+Like = Annotated[
+    str | None,
+    typer.Option(
+        help="Without a profile of your model: a reference profile of this package, chat, prose or "
+        "code."
+    ),
+]
+Entropy = Annotated[
+    float | None,
+    typer.Option(help="With --like: mean entropy of your model's distributions, nats."),
+]
 Prompts = Annotated[
     Path | None,
     typer.Option(
         help='File of prompts: one a line, or JSONL with "prompt", "messages" or "text"; or '
-        "questions, wikitext-2, openwebtext, hf:DATASET; the model writes what it likes if left "
-        "out."
+        "questions, python, wikitext-2, openwebtext, hf:DATASET; the model writes what it likes if "
+        "left out."
     ),
 ]
 Raw = Annotated[

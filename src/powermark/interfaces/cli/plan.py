@@ -35,6 +35,8 @@ Examples:
 
   powermark plan --alpha .01 --coverage .9 --edit-rate .05 --profile p.npz -o s.json
 
+  powermark plan --n-tokens 200 --alpha .01 --power .9 --edit-rate .05 --like chat --entropy .4
+
   powermark plan --n-tokens 50 --alpha .05 --power .95 --removal .2 --detector winmax-c
 
   powermark plan --n-tokens 200 --alpha .01 --power .95 --edit-rate .05 --detector evalue
@@ -77,6 +79,8 @@ def plan_command(
     mixture: options.Mixture = None,
     topics: options.Topics = None,
     profile: options.ProfileFile = None,
+    like: options.Like = None,
+    entropy: options.Entropy = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -125,14 +129,15 @@ def plan_command(
 
     For answers of any length give --alpha and --coverage.
     """
+    from powermark.planning.assumption import with_assumption
     from powermark.planning.plan import plan_for
     from powermark.planning.request import Request
 
     special = method != "exact" or steer or detector != "count"
-    if compare and (profile is None or output is not None or special):
+    if compare and ((profile or like) is None or output is not None or special):
         raise InvalidInput(
-            "--compare needs --profile, and neither writes a spec nor takes --steer, --method or "
-            "--detector.",
+            "--compare needs --profile or --like, and neither writes a spec nor takes --steer, "
+            "--method or --detector.",
             hint="record a profile with `powermark profile` first.",
         )
     if output is None and (model is not None or key is not None):
@@ -145,6 +150,8 @@ def plan_command(
         concentration=concentration,
         mixture=mixture,
         topics=topics,
+        like=like,
+        entropy=entropy,
         source=source,
     )
     if output is not None:
@@ -179,7 +186,7 @@ def plan_command(
         _print_comparison(request, as_json)
         return
     with progress("planning", after=2.0):
-        found = plan_for(request)
+        found = with_assumption(plan_for(request), request)
     if output is not None:
         _write_spec(found, output, size, digest, key)
     print(json.dumps(found.to_dict(), indent=2, allow_nan=False) if as_json else found)

@@ -36,6 +36,8 @@ def power_command(
     mixture: options.Mixture = None,
     topics: options.Topics = None,
     profile: options.ProfileFile = None,
+    like: options.Like = None,
+    entropy: options.Entropy = None,
     plan: options.PlanFile = None,
     as_json: options.Json = False,
 ) -> None:
@@ -61,6 +63,8 @@ def power_command(
             concentration=concentration,
             mixture=mixture,
             topics=topics,
+            like=like,
+            entropy=entropy,
         ),
         edits=Edits(
             edit_rate=edit_rate, survival=survival, removal=removal, context_width=context_width

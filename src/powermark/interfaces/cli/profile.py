@@ -162,7 +162,7 @@ def _show(
     """Print a profile's predictions and, if measured, the paper's assumptions."""
     if as_json:
         measured = {} if assumptions is None else {"assumptions": assumptions.to_dict()}
-        print(json.dumps({**found.about, **measured}, indent=2))
+        print(json.dumps({**found.about, "randomness": found.randomness(), **measured}, indent=2))
         return
     about = f"{found.about['steps']} steps of {found.about['texts']} texts by {found.name}"
     print(visible(f"{output}: {about}"))
@@ -172,6 +172,11 @@ def _show(
             f"tokenised again (exact text: {survival['text']:.2%}; with its prompt: "
             f"{survival['behind_prompt']:.2%}). Plans assume the copy."
         )
+    random = found.randomness()
+    shares = (
+        f"{random['above_99']:.0%} have a token with p > .99, {random['above_999']:.0%} p > .999"
+    )
+    print(f"unmarked steps: mean entropy {random['entropy']:.2f} nats; {shares}.")
     print("gamma  delta  green rate (plug-in)         kl (plug-in)")
     for gamma, delta in _SHOWN:
         print(_compared(found, gamma, delta))

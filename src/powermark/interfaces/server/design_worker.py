@@ -20,6 +20,7 @@ from powermark.errors import PowermarkError
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.answers import rendered
 from powermark.interfaces.signal_options import signal_model, tokens_of
+from powermark.planning.assumption import with_assumption
 from powermark.planning.coverage import scored_share
 from powermark.planning.curve import Curve, CurveRequest
 from powermark.planning.design import Design, evaluate
@@ -80,31 +81,30 @@ class Designs:
         signal, lengths = self._signal(request), None
         if request.lengths is not None:
             lengths = Lengths.of_generated(request.lengths, scored_share(signal))
-        return plan_for(
-            Request.of(
-                **{name: getattr(request, name) for name in _PLANNED},
-                **_edits(request),
-                signal=signal,
-                checkpoints=request.checkpoint,
-                lengths=lengths,
-            )
+        asked = Request.of(
+            **{name: getattr(request, name) for name in _PLANNED},
+            **_edits(request),
+            signal=signal,
+            checkpoints=request.checkpoint,
+            lengths=lengths,
         )
+        return with_assumption(plan_for(asked), asked)
 
     def spec(self, request: schemas.SpecRequest) -> WatermarkSpec:
         """Freeze a plan, for the vocabulary of a loaded spec, a profile or a number of ids."""
-        like = None if request.like is None else self.specs[request.like]
-        size = request.vocab_size if like is None else like.vocab_size
+        known = None if request.spec is None else self.specs[request.spec]
+        size = request.vocab_size if known is None else known.vocab_size
         if request.signal != "dirichlet":
             request = request.model_copy(update={"vocab_size": None})
-        digest = like.tokenizer_digest if like else None
+        digest = known.tokenizer_digest if known else None
         size, digest = tokens_of(
-            self._signal(request), size, digest, hint="give like, vocab_size or profile."
+            self._signal(request), size, digest, hint="give spec, vocab_size or profile."
         )
         return WatermarkSpec.from_plan(
             self.plan(request),
             vocab_size=size,
             tokenizer_digest=digest,
-            key_fingerprint=like.key_fingerprint if like else None,
+            key_fingerprint=known.key_fingerprint if known else None,
         )
 
     def power(self, request: schemas.PowerRequest) -> Design:
@@ -136,6 +136,8 @@ class Designs:
             mixture=request.mixture,
             topics=request.topics,
             profile=None if request.profile is None else self.profiles[request.profile],
+            like=request.like,
+            entropy=request.entropy,
             source=request.source,
         )
 

@@ -19,6 +19,7 @@ from powermark.interfaces.server.refusals import Problems, Refusal
 from powermark.interfaces.server.service import Service
 from powermark.planning.design import Design
 from powermark.planning.plan import Plan
+from powermark.signals.references import REFERENCES, reference_profile
 from powermark.version import __version__
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `powermark token`.")
@@ -196,6 +197,7 @@ async def specs(client: Charged, service: Serving) -> dict[str, Any]:
         "chat": writer is not None and writer.model.chats,
         "specs": [mark.to_dict() for mark in library.marks.values()],
         "profiles": [{"name": name, **p.origin} for name, p in library.profiles.items()],
+        "references": [{"name": name, **reference_profile(name).origin} for name in REFERENCES],
         "examples": [{"name": name, "text": text} for name, text in library.examples.items()],
     }
 

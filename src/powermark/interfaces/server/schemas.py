@@ -66,6 +66,12 @@ class SignalFields(RequestModel):
         None, max_length=200, description="CONCENTRATION=MIXTURE/... of signal topics."
     )
     profile: NAME | None = Field(None, description="Name of a profile that is loaded.")
+    like: Literal["chat", "prose", "code"] | None = Field(
+        None, description="Without a profile of your model: a reference profile."
+    )
+    entropy: float | None = Field(
+        None, description="With like: mean entropy of your model's distributions, nats."
+    )
     source: Literal["text", "ids"] | None = Field(
         None, description="What the detector is given; with a profile, text by default."
     )
@@ -112,7 +118,7 @@ class PlanRequest(SignalFields):
 class SpecRequest(PlanRequest):
     """A plan to be frozen, and whose tokenizer and key it is for."""
 
-    like: NAME | None = Field(None, description="Name of a spec to take tokenizer and key from.")
+    spec: NAME | None = Field(None, description="Name of a spec to take tokenizer and key from.")
 
 
 class PowerRequest(SignalFields):

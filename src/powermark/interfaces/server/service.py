@@ -58,8 +58,8 @@ class Service:
     async def design(self, route: Route, request: schemas.SignalFields) -> bytes:
         """Return the JSON of a design; steered plans are slow and have their own process."""
         self.library.profile(request.profile)
-        if isinstance(request, schemas.SpecRequest) and request.like is not None:
-            self.library.mark(request.like)
+        if isinstance(request, schemas.SpecRequest) and request.spec is not None:
+            self.library.mark(request.spec)
         slow = isinstance(request, schemas.PlanRequest) and request.steer
         return await (self.steering if slow else self.designing).ask(route, request)
 

@@ -11,7 +11,9 @@ const GOALS = {
   alpha: ["the strictest level", ["n_tokens", "power", "kl"]],
 };
 const START = { find: "kl", n_tokens: "100", alpha: "0.01", power: "0.95", kl: "0.08", edit_rate: "0.05",
-  context_width: "2", profile: "" };
+  context_width: "2", profile: "", entropy: "" };
+const EVEN = "plug-in";  // no profile: an even model
+const LIKE = "like:";  // before the name of a reference profile
 const QUANTITIES = {
   n_tokens: ["Length", "Tokens that the detector counts.", { min: 1, max: 100000, step: 1 }, [20, 2000, true]],
   alpha: ["Level", "Share of unmarked texts that may be called marked.", { min: 1e-12, max: 0.5, step: "any" }, [1e-6, 0.1, true]],
@@ -54,38 +56,54 @@ function deltaFor(g, kl) {
   return low;
 }
 
+/** A reference's model and sampling, in words. */
+const sampled = ({ reference, temperature, top_p }) =>
+  `${reference.model}, T ${temperature}${top_p < 1 ? `, top-p ${top_p}` : ""}`;
+
 export function designView(loaded, query, remember) {
   const fields = { ...START, ...Object.fromEntries(query) };
   if (!(fields.find in GOALS)) fields.find = "kl";
-  if (!loaded.profiles.some(({ name }) => name === fields.profile)) fields.profile = "";
+  const models = [...loaded.profiles.map(({ name, model }) => [name, `${name}${model ? ` (${model})` : ""}`]),
+    [EVEN, "An even model (plug-in)"],
+    ...loaded.references.map(({ name, ...about }) => [LIKE + name, `Like the reference ${name} (${sampled(about)})`])];
+  if (!models.some(([name]) => name === fields.profile)) fields.profile = models[0][0];
   let running = new AbortController();
 
-  const changed = () => { read(); remember(fields); answer(); };
+  const changed = () => { read(); showDials(); remember(fields); answer(); };
   const answer = settle(solve);
   const find = select("find", Object.entries(GOALS).map(([value, [label]]) => [value, label]), fields.find);
   const rows = Object.fromEntries(Object.keys(QUANTITIES).map((name) => [name, dial(name, fields[name], () => changed())]));
   const dials = h("div", {}, ...Object.values(rows));
   const width = h("input", { id: "context_width", type: "number", min: 0, max: 16, step: 1, "data-testid": "context_width" });
   width.value = fields.context_width;
-  const profile = select("profile", [["", "An even model (plug-in)"],
-    ...loaded.profiles.map(({ name, model }) => [name, `${name}${model ? ` (${model})` : ""}`])], fields.profile);
-  find.addEventListener("change", () => { fields.find = find.value; showDials(); changed(); });
-  for (const control of [width, profile]) control.addEventListener("input", changed);
+  const profile = select("profile", models, fields.profile);
+  const entropy = h("input", { id: "entropy", type: "number", min: 0.001, step: "any", "data-testid": "entropy" });
+  entropy.value = fields.entropy;
+  const sharpen = field("Mean entropy", entropy, "Of your model's next tokens, in nats, if you know it; the reference is sharpened to it.");
+  find.addEventListener("change", changed);
+  for (const control of [width, profile, entropy]) control.addEventListener("input", changed);
 
   function showDials() {  // dials are hidden and never replaced, so that a focused one keeps the focus
     const wanted = [...GOALS[fields.find][1], "edit_rate"];
     for (const [name, row] of Object.entries(rows)) row.hidden = !wanted.includes(name);
+    sharpen.hidden = !profile.value.startsWith(LIKE);
   }
 
   function read() {
     for (const input of dials.querySelectorAll("input[type=number]")) fields[input.id] = input.value;
-    Object.assign(fields, { find: find.value, context_width: width.value, profile: profile.value });
+    Object.assign(fields, { find: find.value, context_width: width.value, profile: profile.value, entropy: entropy.value });
   }
 
+  const recorded = () => fields.profile !== EVEN;
+  const model = () => {
+    if (!recorded()) return {};
+    if (!fields.profile.startsWith(LIKE)) return { profile: fields.profile };
+    return { like: fields.profile.slice(LIKE.length), ...(Number(fields.entropy) > 0 ? { entropy: Number(fields.entropy) } : {}) };
+  };
   const shared = () => ({
     ...(Number(fields.edit_rate) > 0 ? { edit_rate: Number(fields.edit_rate) } : {}),
     context_width: Number(fields.context_width),
-    ...(fields.profile ? { profile: fields.profile } : {}),
+    ...model(),
   });
   const request = () => ({ ...Object.fromEntries(GOALS[fields.find][1].map((name) => [name, Number(fields[name])])), ...shared() });
 
@@ -104,8 +122,8 @@ export function designView(loaded, query, remember) {
       h("p", { class: "lead" }, "Say what you know. powermark finds the green share and the bias that cost the least."),
       h("form", { onsubmit: (event) => event.preventDefault() },
         field("Find", find), dials,
-        h("details", { open: Boolean(fields.profile) || fields.context_width !== "2" }, h("summary", {}, "Model and context"),
-          field("Model", profile, "A profile makes a plan true for your model."),
+        h("details", { open: recorded() || fields.context_width !== "2" }, h("summary", {}, "Model and context"),
+          field("Model", profile, "A profile makes a plan true for your model; a reference stands in until you have one."), sharpen,
           field("Context width", width, "Tokens before one that choose its green list.")))),
     h("section", { class: "answer", "aria-label": "The plan" }, live, result, charts));
 
@@ -137,14 +155,16 @@ export function designView(loaded, query, remember) {
     const cli = () => `powermark plan ${Object.entries(request()).map(([name, value]) =>
       `--${name.replaceAll("_", "-")} ${name === "profile" ? `${value}.npz` : value}`).join(" ")}`;
     const python = () => {
-      const { profile: named, ...rest } = request();
+      const { profile: named, like: reference, entropy: nats, ...rest } = request();
       const given = Object.entries(rest).map(([name, value]) => `${name}=${value}`);
+      const sharper = nats ? `, entropy=${nats}` : "";
+      if (reference) return `from powermark import plan, reference_profile\n\nbest = plan(${given.join(", ")}, signal=reference_profile("${reference}"${sharper}))\n`;
       if (!named) return `from powermark import plan\n\nbest = plan(${given.join(", ")})\n`;
       return `from powermark import load_profile, plan\n\nbest = plan(${given.join(", ")}, signal=load_profile("${named}.npz"))\n`;
     };
     const of = loaded.profiles.find(({ name }) => name === request().profile);  // a spec of the same tokenizer, if there is one
     const like = loaded.specs.find(({ spec }) => !of || spec.tokenizer_digest === of.tokenizer_digest)?.name;
-    const spec = async () => JSON.stringify(await ask("/v1/spec", { ...request(), ...(like ? { like } : { vocab_size: of?.vocab_size ?? 50257 }) }), null, 2);
+    const spec = async () => JSON.stringify(await ask("/v1/spec", { ...request(), ...(like ? { spec: like } : { vocab_size: of?.vocab_size ?? 50257 }) }), null, 2);
     return [
       h("p", { class: "headline" }, "Colour ", h("b", {}, percent(plan.gamma, 1)), " of the vocabulary green, add ",
         h("b", {}, number(plan.delta)), " to its logits, and call a text marked when at least ",
@@ -167,7 +187,7 @@ export function designView(loaded, query, remember) {
     const { n_tokens, alpha } = plan;
     const at = ([gamma, delta]) => ask("/v1/power", { gamma, delta, n_tokens, alpha, ...shared() }, signal);
     const [curve, ...usual] = await Promise.all([
-      ask("/v1/curve", { over: "power", points: fields.profile ? 8 : 16, n_tokens, alpha, ...shared() }, signal), ...USUAL.map(at)]);
+      ask("/v1/curve", { over: "power", points: recorded() ? 8 : 16, n_tokens, alpha, ...shared() }, signal), ...USUAL.map(at)]);
     const y = plan.attacked_power === null ? "power" : "attacked_power";
     const limit = curve.points.map((p) => [p.information_limit, p.power]);
     const kls = [...limit.map(([kl]) => kl), ...curve.points.map((p) => p.kl), ...usual.map((p) => p.kl), plan.kl];
@@ -210,7 +230,7 @@ export function designView(loaded, query, remember) {
   async function drawMap(plan, signal) {
     const { n_tokens, alpha, power, gamma_star } = plan;
     const asked = Math.min(fields.find === "power" ? power : Number(fields.power), 0.9999);
-    const curve = await ask("/v1/curve", { over: "gamma", from: 0.03, to: Math.min(0.995, Math.max(0.97, plan.gamma)), points: fields.profile ? 10 : 30,
+    const curve = await ask("/v1/curve", { over: "gamma", from: 0.03, to: Math.min(0.995, Math.max(0.97, plan.gamma)), points: recorded() ? 10 : 30,
       power: asked, n_tokens, alpha, ...shared() }, signal);
     const points = [...curve.points.map((p) => [p.gamma, p.delta]), [plan.gamma, plan.delta]].sort(([a], [b]) => a - b);
     const same = points.map(([g]) => [g, deltaFor(g, plan.kl)]).filter(([, d]) => d !== null);
@@ -221,7 +241,7 @@ export function designView(loaded, query, remember) {
       x: { label: "gamma, green share", domain: [0, 1] }, y: { label: "delta, bias", domain: [0, top] },
       layers: [
         { kind: "line", style: "main", fill: "above", points, label: "least delta,", testid: "map-line" },
-        ...(fields.profile ? [] : [{ kind: "line", style: "same", points: same, hover: false, testid: "map-kl" }]),
+        ...(recorded() ? [] : [{ kind: "line", style: "same", points: same, hover: false, testid: "map-kl" }]),
         { kind: "vertical", style: "faint", at: gamma_star, label: "γ*" },
         ...USUAL.filter(([, delta]) => delta < top).map(([gamma, delta], i) => ({ kind: "point", style: "usual", at: [gamma, delta], label: `γ ${gamma}, δ ${delta}`, under: 20 + 15 * i, testid: `map-usual-${i}` })),
         { kind: "point", style: "chosen", at: [plan.gamma, plan.delta], label: "this plan", testid: "chosen-map" },
