@@ -7,8 +7,9 @@ server add it.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from powermark.planning.design import powers
+from powermark.planning.design import attacked_power, clean_power
 from powermark.planning.for_evalue import evalue_powers
 from powermark.planning.plan import Plan
 from powermark.planning.request import Request
@@ -59,13 +60,7 @@ def _powers_on(profile: Profile, found: Plan, request: Request) -> tuple[float, 
     if n > _LONG:
         spread = Spread.of(profile, _LONG // 4, gamma, delta)
         return spread.power(n, k), edits.attacked_power(n, k, gamma, *spread.moments(n))
-    clean, attacked, _ = powers(
-        profile,
-        gamma,
-        delta,
-        n_tokens=n,
-        critical_count=k,
-        edits=edits,
-        variance_inflation=request.variance_inflation,
-    )
-    return clean, attacked
+    of: dict[str, Any] = {"n_tokens": n, "critical_count": k}
+    of["variance_inflation"] = request.variance_inflation
+    clean = clean_power(profile, gamma, delta, **of)
+    return clean, attacked_power(profile, gamma, delta, edits, **of) if edits else clean
