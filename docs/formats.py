@@ -109,6 +109,7 @@ ABOUT = {
     "made_by": "program and version",
     "texts": "number of texts",
     "steps": "number of steps",
+    "answered": "share of the prompts that the model wrote something for; 1 if absent",
     "survival": "share of the ids that come back from a `copy` without special tokens and outer "
     "blanks, from the exact `text`, and from the text `behind_prompt`; not in version 1",
     "typical": "mean over unmarked texts and standard deviation between them, of `certainty` (the "

@@ -57,6 +57,7 @@ ABOUT = {
     "min_p",
     "repetition_penalty",
     "chat",
+    "answered",
     "randomness",
     "reference",
     "sharpened",
