@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.chat_profile import chat_profile
 from powermark import Edits, plan
+from powermark.planning.solver import Problem, _Costs
 from powermark.signals import counts
 from powermark.signals.profile import Profile
 from powermark.steering import recursion
@@ -26,6 +27,18 @@ def test_counts_compared_on_some_texts(n: int, monkeypatch: pytest.MonkeyPatch) 
     assert found.kl == pytest.approx(best.kl, rel=1e-3)
     assert found.attacked_power is not None
     assert found.attacked_power >= 0.95
+
+
+def test_counts_that_are_dear_on_some_texts_are_left_out() -> None:
+    problem = Problem(n_tokens=60, alpha=0.01, power=0.95, signal=chat_profile(10, 60))
+    few = _Costs(problem)
+    few(58)
+    few(40)
+    assert few.tried[40].kl > 1.1 * few.tried[58].kl
+    costs = _Costs(problem, few)
+    assert costs(40) == np.inf
+    assert costs(58) == pytest.approx(few.tried[58].kl, rel=1e-3)
+    assert costs.tried.keys() == {58}
 
 
 def test_long_texts_have_their_exact_law(monkeypatch: pytest.MonkeyPatch) -> None:

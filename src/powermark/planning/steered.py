@@ -228,15 +228,12 @@ def _best(case: _Case, target: Target, strength: float) -> Steered | None:
     Critical counts are compared on a few texts of a profile; where these are unlike the others, on
     more, and then on all of them.
     """
-    for texts in _TEXTS:
-        few = case.request.signal.representative(texts)
-        if few is case.request.signal:
-            break
+    signal = case.request.signal
+    for few in (signal.representative(texts) for texts in _TEXTS):
         rough = replace(case, request=replace(case.request, signal=few))
-        if (likely := _search(rough, target, strength)) is None:
-            continue
-        found = _try(case, target, likely.gamma, likely.strength)
-        if found is not None and found.kl <= UNLIKE * likely.kl:
+        likely = None if few is signal else _search(rough, target, strength)
+        found = None if likely is None else _try(case, target, likely.gamma, likely.strength)
+        if likely is not None and found is not None and found.kl <= UNLIKE * likely.kl:
             return found
     return _search(case, target, strength)
 
