@@ -64,7 +64,12 @@ _ABOUT |= dict.fromkeys(("texts", "steps", "next"), "integer")
 _ABOUT |= {"temperature": "number", "top_p": "number", "marks": "object of text"}
 _ABOUT |= {"min_p": "number", "repetition_penalty": "number", "chat": "boolean"}
 _ABOUT |= {"survival": "object of number", "typical": "object of [number, number]"}
-_ABOUT |= {"answered": "number", "randomness": "object of number", "reference": "object", "sharpened": "object"}
+_ABOUT |= {
+    "answered": "number",
+    "randomness": "object of number",
+    "reference": "object",
+    "sharpened": "object",
+}
 _PLAIN: dict[str, dict[str, str]] = {  # what no class says; tests hold it against the real thing
     "Compared": {"model": "text", "promised": "object or null", "on_profile": "object or null"},
     "steering": {
