@@ -22,5 +22,5 @@ def unplanned(about: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, t
     return {
         name: (planned[name], value)
         for name, value in given.items()
-        if value is not None and planned.get(name, value) != value
+        if value is not None and name in planned and planned[name] != value
     }
