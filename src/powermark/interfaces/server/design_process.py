@@ -38,6 +38,7 @@ class Designer:
         self._queue = Workers(1, limits)
         self._child: subprocess.Popen[bytes] | None = None
         self._has_designs = self._closed = False
+        self._lock = threading.Lock()  # of the child: an answer and the end of the server start it
 
     @property
     def busy(self) -> int:
@@ -57,11 +58,14 @@ class Designer:
 
     def start(self) -> None:
         """Start the process if none is running; it needs a second or two to load."""
-        if self._child is not None:
-            return
+        with self._lock:
+            if self._child is None and not self._closed:
+                self._child, self._has_designs = self._started(), False
+
+    def _started(self) -> subprocess.Popen[bytes]:
         path = f"import sys; sys.path[:] = {sys.path!r}; "
         environment = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
-        self._child = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-I", "-c", path + _MAIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -69,11 +73,11 @@ class Designer:
             env=environment | _ONE_THREAD,
             start_new_session=True,  # Ctrl-C stops the server only
         )
-        self._has_designs = False
 
     def close(self) -> None:
         """Take no more requests, and end the process."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
         self._queue.close()
         self._end()
 
@@ -81,7 +85,8 @@ class Designer:
         """Ask the process; end it when the time is up."""
         self.start()
         child, expired = self._child, threading.Event()
-        assert child is not None
+        if child is None:
+            return Failure("ProcessEnded", ["the server ends"])
 
         def expire() -> None:
             expired.set()
@@ -97,8 +102,7 @@ class Designer:
         timer.cancel()
         if last or expired.is_set():
             self._end()
-            if not self._closed:
-                self.start()
+            self.start()
         if expired.is_set():
             raise too_slow(self._limits)
         return answer
@@ -115,7 +119,8 @@ class Designer:
         return found
 
     def _end(self) -> None:
-        child, self._child = self._child, None
+        with self._lock:
+            child, self._child = self._child, None
         if child is None:
             return
         child.kill()
