@@ -57,9 +57,9 @@ def test_a_mebibyte_takes_seconds_in_short_calls(
         return plain(form, part)  # type: ignore[arg-type]
 
     monkeypatch.setattr(unicodedata, "normalize", noted)
-    start = time.process_time()
+    start = time.thread_time()  # not that of other tests' servers
     found = normalise(text)
-    assert time.process_time() - start < 10  # generous: other work shares the machine
+    assert time.thread_time() - start < 10  # generous: other work shares the machine
     assert longest[0] <= 512  # such a call holds the lock for less than a millisecond
     assert len(found) >= len(text) - 1
 

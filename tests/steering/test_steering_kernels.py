@@ -94,6 +94,13 @@ def test_follow_answers(signal: SignalModel) -> None:
         assert (kls[text, end], greens[text, end]) == pytest.approx((kl[0], green[0]), abs=1e-12)
 
 
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.name)
+def test_the_rates_of_states_are_those_of_biases(signal: SignalModel) -> None:
+    tilt, deltas = Tilt.of(signal, GAMMA, N), some_deltas(4)
+    for bias, rate in zip(deltas[0], tilt.of_states(deltas)[0], strict=True):
+        assert rate == pytest.approx(float(signal.green_rate(GAMMA, bias)), abs=0.02)
+
+
 def edited_by_state(rates: np.ndarray, kept: np.ndarray, k: int, edit_rate: float, h: int) -> float:
     """P(k greens or more are left)."""
     law = edited_law(rates, kept, edit_rate, h)

@@ -104,8 +104,7 @@ class Output(Folder):
     def discard(self) -> None:
         """Remove the scan, so that another one may begin here."""
         for name in self._names():
-            if name.startswith(_KINDS):
-                self.remove(name)
+            self.remove(name)
 
     def _remove_partial(self) -> None:
         """Remove files that a killed process was writing."""

@@ -171,11 +171,8 @@ class _Search:
         inside = gammas[(gammas > 0.0) & (gammas < 1.0)]
         for gamma in on_grid(inside).tolist():
             cheaper = partial(self._cheaper, gamma, least)
-            low, high = (
-                0,
-                bisect_left(range(_STRIDES + 1), True, 1, key=lambda i: not cheaper(i)) - 1,
-            )
-            test = self.test(gamma)
+            dear = bisect_left(range(_STRIDES + 1), True, 1, key=lambda i: not cheaper(i))
+            low, high, test = 0, dear - 1, self.test(gamma)
             if high < 1 or not self._enough(test, high * _BIASES):
                 continue
             while high - low > 1:
@@ -183,8 +180,7 @@ class _Search:
                 enough = self._enough(test, middle * _BIASES)
                 low, high = (low, middle) if enough else (middle, high)
             delta = float(np.float32(high * _BIASES))
-            if (kl := float(self.signal.kl(gamma, delta))) < least:
-                best, least = (gamma, delta), kl
+            best, least = (gamma, delta), float(self.signal.kl(gamma, delta))
         return best
 
     def _cheaper(self, gamma: float, least: float, strides: int) -> bool:
