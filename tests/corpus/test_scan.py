@@ -231,6 +231,11 @@ def test_a_full_disk_and_no_documents(
         run(world, empty, tmp_path / "wrong")
     assert "`field`" in (wrong.value.hint or "")
     assert list((tmp_path / "wrong").glob("[a-z]*")) == []  # another field may be tried here
+    (tmp_path / "wrong" / "notes.txt").write_text("mine")
+    mine = Output(str(tmp_path / "wrong"))
+    mine.write("job.json", b"{}")
+    mine.discard()
+    assert [path.name for path in (tmp_path / "wrong").glob("[a-z]*")] == ["notes.txt"]
 
     @contextmanager
     def full(path: Path) -> Iterator[IO[bytes]]:

@@ -102,8 +102,8 @@ class Output(Folder):
             )
 
     def discard(self) -> None:
-        """Remove the scan, so that another one may begin here."""
-        for name in self._names():
+        """Remove the files of the scan, and no others, so that another one may begin here."""
+        for name in [each for each in self._names() if each.startswith(_KINDS)]:
             self.remove(name)
 
     def _remove_partial(self) -> None:

@@ -122,12 +122,12 @@ def solve_steered_coverage(
             f"{longest:,}.",
             hint="plan with a constant bias, or for shorter `lengths`.",
         )
-    tried = dict[float, float]()
+    rough, tried = request.signal.thinned(), dict[float, float]()
 
     def cost(gamma: float) -> float:
         if gamma not in tried:
             try:
-                answers = answers_of(request, request.signal.thinned(), gamma, strength)
+                answers = answers_of(request, rough, gamma, strength)
                 tried[gamma] = steer_answers(answers, wanted, cap=cap)[1].kl
             except Infeasible:
                 tried[gamma] = np.inf
