@@ -8,43 +8,60 @@ random numbers for every design, so that the simulated power rises with delta as
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from powermark.checks import Array
 from powermark.errors import Infeasible
 from powermark.planning.design import Design
 from powermark.planning.request import Answer, Request
-from powermark.planning.solver import on_grid
+from powermark.planning.solver import bracket, on_grid
 from powermark.signals.edits import Edits
 from powermark.signals.signal import MAX_DELTA, SignalModel
 from powermark.statistics.windows import Kind, WindowTest
 from powermark.theory.power import beta_total
 
-_COARSE, _FINE = 0.02, 0.002  # steps of gamma: over all, and around the best
-_ROUGH = 10_000  # draws of the null while designs are compared
+_GRID = 500  # gammas that are compared are multiples of 1 / 500
+_COARSE, _FINE, _LIKELY = 20, 2, 4  # strides of the search on few texts; how many are tried on all
+_ROUGH = 5_000  # draws of the null while designs are compared
 _DRAWS, _FINAL = 4_000, 20_000  # marked texts drawn to compare designs, and for what is reported
 _TEXTS = 500  # rates of a Beta law
-_STRIDES = 2**14  # biases that are compared, up to the largest
-_BIASES = MAX_DELTA / _STRIDES  # precision of delta
+_PRECISION = MAX_DELTA / 2**14  # of delta
+_ROUGHLY = 8 * _PRECISION  # while gammas are compared on few texts
 _SPARE = 2.0  # standard errors of the simulated power that the chosen delta has to spare
 
 
 def solve(request: Request) -> Answer:
     """Return the constant mark of least KL with the requested power by a window detector."""
-    n, alpha, power = request.n_tokens, request.alpha, request.power
+    n, alpha = request.n_tokens, request.alpha
     assert n is not None
     assert alpha is not None
-    assert power is not None
-    attacked = power if request.attacked_power is None else request.attacked_power
-    search = _Search(n, alpha, _kind(request), request.signal, request.edits, (power, attacked))
-    gamma, delta = search.best()
-    return Answer(gamma=gamma, delta=delta, n_tokens=n, alpha=alpha)
+    test = WindowTest(_kind(request), n, 0.5)
+    quick = replace(test, draws=min(_ROUGH, test.draws or _ROUGH))
+    alike = quick.supports(alpha) == test.supports(alpha)
+    some = replace(request, signal=request.signal.representative())
+    few = _Search(some, draws=quick.draws if alike else None)
+    coarse = few.cheapest(range(_COARSE // 2, _GRID, _COARSE))[0]
+    likely = few.cheapest(range(coarse - _COARSE, coarse + _COARSE + 1, _FINE))[:_LIKELY]
+    # the likely ones on all texts, with the null of the detector itself, and what is beside them
+    every = _Search(request, few=few)
+    best = every.cheapest(likely)[0]
+    place = every.cheapest(range(best - 1, best + 2))[0]
+    delta, kl = every.tried[place]
+    if kl == np.inf:
+        raise Infeasible(
+            f"no design reaches power {request.power:g}, and "
+            f"{request.attacked_power or request.power:g} with a share of "
+            f"{request.edits.removal:g} replaced, by {request.detector} with n_tokens = {n}, "
+            f"alpha = {alpha:g}.",
+            hint="allow a smaller removal, more tokens or less power.",
+        )
+    return Answer(gamma=float(on_grid(place / _GRID)), delta=delta, n_tokens=n, alpha=alpha)
 
 
 def window_fields(request: Request, design: Design) -> dict[str, Any]:
@@ -95,19 +112,17 @@ def window_powers(
     """Return a design's powers by a window detector, simulated on whole and on edited texts."""
     rates, weights = rates_of(signal, test.n_tokens, test.gamma, delta)
 
-    def power(removal: float) -> float:
-        return test.power(
-            rates,
-            alpha,
-            weights=weights,
-            removal=removal,
-            context_width=edits.context_width,
-            draws=draws,
-            rng=np.random.default_rng(seed),
-        )
-
+    found = test.powers(
+        rates,
+        alpha,
+        (0.0, edits.removal or 0.0),
+        weights=weights,
+        context_width=edits.context_width,
+        draws=draws,
+        rng=np.random.default_rng(seed),
+    )
     texts = np.inf if weights is None else weights.sum() ** 2 / (weights**2).sum()
-    return WindowPowers(power(0.0), power(edits.removal or 0.0), float(texts))
+    return WindowPowers(*found, float(texts))
 
 
 def rates_of(
@@ -131,70 +146,74 @@ def rates_of(
     return np.asarray(drawn, np.float64)[:, None], None
 
 
-@dataclass(frozen=True)
 class _Search:
-    """Gamma over a grid and delta by halving, for one request."""
+    """The least bias of each gamma of a grid, for one request; those that were found are kept.
 
-    n: int
-    alpha: float
-    detector: Kind
-    signal: SignalModel
-    edits: Edits
-    asked: tuple[float, float]
-    null_draws: int | None = None
+    A search over all texts takes what one over few texts found, ``few``, for a first guess.
+    """
 
-    def best(self) -> tuple[float, float]:
-        """Return gamma and delta: a coarse look over gamma, a finer one, and then exactly."""
-        test = self.test(0.5)
-        quick = replace(test, draws=min(_ROUGH, test.draws or _ROUGH))
-        alike = quick.supports(self.alpha) == test.supports(self.alpha)
-        rough = replace(
-            self, signal=self.signal.thinned(), null_draws=quick.draws if alike else None
-        )
-        found = rough.cheapest(np.arange(1.0 - _COARSE, _COARSE / 2.0, -_COARSE))
-        if found is not None:
-            found = rough.cheapest(found[0] + np.arange(_COARSE, -_COARSE, -_FINE)) or found
-            # what the rough null allowed the detector's own may just refuse, or the reverse
-            found = self.cheapest(found[0] + _FINE * np.arange(2.0, -5.0, -1.0))
-        if found is None:
-            raise Infeasible(
-                f"no design reaches power {self.asked[0]:g}, and {self.asked[1]:g} with a share of "
-                f"{self.edits.removal:g} replaced, by {self.detector} with n_tokens = {self.n}, "
-                f"alpha = {self.alpha:g}.",
-                hint="allow a smaller removal, more tokens or less power.",
-            )
-        return found
+    def __init__(self, request: Request, *, few: _Search | None = None, draws: int | None = None):
+        self.request, self.few, self.draws = request, few, draws
+        self.precision = _ROUGHLY if few is None else _PRECISION
+        self.tried: dict[int, tuple[float, float]] = {}
 
-    def cheapest(self, gammas: Array) -> tuple[float, float] | None:
-        """Return the cheapest gamma and delta with enough power; None where none has it."""
-        best, least = None, np.inf
-        inside = gammas[(gammas > 0.0) & (gammas < 1.0)]
-        for gamma in on_grid(inside).tolist():
-            cheaper = partial(self._cheaper, gamma, least)
-            dear = bisect_left(range(_STRIDES + 1), True, 1, key=lambda i: not cheaper(i))
-            low, high, test = 0, dear - 1, self.test(gamma)
-            if high < 1 or not self._enough(test, high * _BIASES):
-                continue
-            while high - low > 1:
-                middle = (low + high) // 2
-                enough = self._enough(test, middle * _BIASES)
-                low, high = (low, middle) if enough else (middle, high)
-            delta = float(np.float32(high * _BIASES))
-            best, least = (gamma, delta), float(self.signal.kl(gamma, delta))
-        return best
+    def _try(self, place: int) -> None:
+        """Find the least bias at a gamma of the grid, and its KL; inf if there is none."""
+        gamma = float(on_grid(place / _GRID))
+        delta = self.least_bias(gamma, self._near(place))
+        kl = float(self.request.signal.kl(gamma, delta)) if delta < np.inf else np.inf
+        self.tried[place] = delta, kl
 
-    def _cheaper(self, gamma: float, least: float, strides: int) -> bool:
-        """Whether a bias costs less than the best design so far."""
-        return least == np.inf or float(self.signal.kl(gamma, strides * _BIASES)) < least
+    def cheapest(self, places: Iterable[int]) -> list[int]:
+        """Return all gammas that were tried, these among them, from the cheapest."""
+        for place in places:
+            if 0 < place < _GRID and place not in self.tried:
+                self._try(place)
+        return sorted(self.tried, key=lambda each: self.tried[each][1])
+
+    def _near(self, place: int) -> float:
+        """Return the bias of the nearest gamma that has one."""
+        known = self.tried | (self.few.tried if self.few is not None else {})
+        finite = {at: delta for at, (delta, _) in known.items() if delta < np.inf}
+        return finite[min(finite, key=lambda at: abs(at - place))] if finite else 1.0
 
     def test(self, gamma: float) -> WindowTest:
         """Return the detector at a gamma; of many that are tried one will be used."""
-        return WindowTest(self.detector, self.n, gamma, draws=self.null_draws, keep=False)
+        n = self.request.n_tokens
+        assert n is not None
+        return WindowTest(_kind(self.request), n, gamma, draws=self.draws, keep=False)
 
-    def _enough(self, test: WindowTest, delta: float) -> bool:
-        """Whether a design has the powers that are asked for, with some to spare."""
-        found = window_powers(
-            test, self.alpha, self.signal, delta, self.edits, draws=_DRAWS, seed=0
-        )
-        pairs = zip(found[:2], self.asked, strict=True)
-        return all(got >= p + _SPARE * np.sqrt(p * (1.0 - p) / _DRAWS) for got, p in pairs)
+    def least_bias(self, gamma: float, near: float) -> float:
+        """Return the least bias with the powers that are asked for; inf where none has them."""
+        test = self.test(gamma)
+
+        @cache
+        def surplus(delta: float) -> float:
+            return self._surplus(test, delta)
+
+        found = bracket(surplus, near)
+        if found is None:
+            return np.inf
+        low, high = found
+        if low < high:
+            high = float(optimize.brentq(surplus, low, high, xtol=self.precision))
+        steps = (float(np.float32(high + i * self.precision)) for i in range(8))
+        return next((each for each in steps if surplus(each) >= 0.0), found[1])
+
+    def _surplus(self, test: WindowTest, delta: float) -> float:
+        """Return the logits of the simulated powers above those asked for, the lesser of both."""
+        asked, signal, edits = self.request, self.request.signal, self.request.edits
+        assert asked.alpha is not None
+        assert asked.power is not None
+        attacked = asked.power if asked.attacked_power is None else asked.attacked_power
+        found = window_powers(test, asked.alpha, signal, delta, edits, draws=_DRAWS, seed=0)
+        return min(_above(found.whole, asked.power), _above(found.edited, attacked))
+
+
+def _above(found: float, asked: float) -> float:
+    """Return how far a simulated power is above one asked for, with some to spare, in logits."""
+    wanted = asked + _SPARE * np.sqrt(asked * (1.0 - asked) / _DRAWS)
+    few = 0.5 / _DRAWS
+    return float(
+        special.logit(np.clip(found, few, 1.0 - few)) - special.logit(min(wanted, 1.0 - few))
+    )

@@ -421,16 +421,16 @@ def _tune(
         return float(special.logit(np.clip(reached, 1e-300, _BELOW_ONE)) - wanted)
 
     wanted = special.logit(problem.power)
-    bracket = _bracket(surplus, near)
-    if bracket is None:
+    around = bracket(surplus, near)
+    if around is None:
         return unreached
-    low, high = bracket
+    low, high = around
     if low < high:  # overdispersion alone may pass a low power
         high = float(optimize.brentq(surplus, low, high, xtol=precision))
     return _candidate(problem, k, gamma, high)
 
 
-def _bracket(surplus: Callable[[float], float], near: float) -> tuple[float, float] | None:
+def bracket(surplus: Callable[[float], float], near: float) -> tuple[float, float] | None:
     """Return biases on both sides of the least that is enough, looking around ``near`` first.
 
     The first stride is the longer the further the surplus, in logits, is from 0.

@@ -11,9 +11,10 @@ texts, are served by a union bound over exact binomial tails.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -124,8 +125,9 @@ class WindowTest:
         if marks.shape != (self.n_tokens,):
             raise InvalidInput(f"colours must be {self.n_tokens}; got shape {marks.shape}.")
         sums = np.concatenate([[0], np.cumsum(marks)]).astype(np.int32)
+        spread = kernels.deviations(self.n_tokens, self.gamma)
         z, width = kernels.best_window(
-            sums, self.gamma, self._complement, self.smallest, self.largest
+            sums, self.gamma, self._complement, self.smallest, self.largest, spread
         )
         where = kernels.where_smallest if self._complement else kernels.where_largest
         start = where(sums, width)
@@ -196,11 +198,14 @@ class WindowTest:
 
     def threshold(self, alpha: float) -> Threshold:
         """Return the value above which the test rejects at level ``alpha``, and its size."""
-        a = float(open_unit("alpha", alpha))
-        if not self.supports(a):
-            return self._bounded_threshold(a)
-        ranks = np.arange(np.ceil(a * self.null.size) + 1.0)  # a limit is above rank / draws
-        allowed = int(np.searchsorted(self._limit(ranks), a, side="right")) - 1
+        return _threshold(self, float(open_unit("alpha", alpha)))
+
+    def _threshold(self, alpha: float) -> Threshold:
+        """Return the threshold; :meth:`threshold` keeps it."""
+        if not self.supports(alpha):
+            return self._bounded_threshold(alpha)
+        ranks = np.arange(np.ceil(alpha * self.null.size) + 1.0)  # a limit is above rank / draws
+        allowed = int(np.searchsorted(self._limit(ranks), alpha, side="right")) - 1
         value = float(self.null[max(self.null.size - 1 - allowed, 0)])
         exists = value < self._top * (1.0 - 1e-12)
         side: Literal["left", "right"] = "right" if exists else "left"
@@ -226,51 +231,59 @@ class WindowTest:
         return Threshold(float(np.nextafter(high, 0.0)), self.p_bound(high))
 
     def power(
+        self, gamma_prime: ArrayLike, alpha: float, *, removal: float = 0.0, **options: Any
+    ) -> float:
+        """Share of marked texts that the test detects, as by :meth:`powers`."""
+        return self.powers(gamma_prime, alpha, (removal,), **options)[0]
+
+    def powers(
         self,
         gamma_prime: ArrayLike,
         alpha: float,
+        removals: Sequence[float],
         *,
         weights: ArrayLike | None = None,
-        removal: float = 0.0,
         context_width: int = 0,
         draws: int = 20_000,
         rng: np.random.Generator | None = None,
         schedule: Schedule | None = None,
-    ) -> float:
-        """Share of marked texts that the test detects, simulated.
+    ) -> list[float]:
+        """Shares of marked texts that the test detects after each removal, simulated.
 
         ``gamma_prime`` is the green rate, or one for each step of several texts, (texts, n_tokens);
-        each draw takes one text, by their ``weights``. ``removal`` of each text, in one
-        block at a uniform place, is replaced by unmarked tokens, and the ``context_width`` tokens
-        after it lose their mark. A ``schedule`` replaces
-        ``gamma_prime``.
+        each draw takes one text, by their ``weights``. This share of each text, in one block at a
+        uniform place, is replaced by unmarked tokens, and the ``context_width`` tokens after it
+        lose their mark. A ``schedule`` replaces ``gamma_prime``.
         """
-        threshold = self.threshold(alpha)
-        if threshold.value is None:
-            return 0.0
+        bound = self.threshold(alpha).value
+        if bound is None:
+            return [0.0 for _ in removals]
         rng = rng or np.random.default_rng(self.seed)
-        n, rejected = self.n_tokens, 0
+        n, found = self.n_tokens, np.zeros(len(removals))
         rates = np.atleast_2d(unit("gamma_prime", gamma_prime))
         chances = None if weights is None else np.asarray(weights) / np.sum(weights)
-        block = int(block_length(n, removal))
-        lost = block + context_width if block else 0
+        blocks = [int(block_length(n, removal)) for removal in removals]
+        search = (self.gamma, self._complement, self.smallest, self.largest, bound)
         for rows in _batches(draws, n):
-            starts = rng.integers(0, n - block + 1, (rows, 1))
-            places = np.arange(n)
-            replaced = (places >= starts) & (places < starts + lost)
-            if schedule is None:
-                mine = rates[rng.choice(len(rates), rows, p=chances)] if len(rates) > 1 else rates
-                marked = rng.random((rows, n)) < mine
-            else:
-                marked = schedule.draw(rows, n, rng)
-            colours = np.where(replaced, rng.random((rows, n)) < self.gamma, marked)
-            rejected += int(threshold.rejects(self.statistics(colours)).sum())
-        return rejected / draws
+            text = rng.choice(len(rates), rows, p=chances)
+            places, numbers = rng.random(rows), rng.random((rows, n), np.float32)
+            marked = numbers if schedule is None else ~schedule.draw(rows, n, rng)
+            for which, block in enumerate(blocks):
+                starts = np.floor(places * (n - block + 1)).astype(np.int64)
+                stops = np.where(block, starts + block + context_width, starts)
+                texts = (marked, numbers, rates, text, starts, stops)
+                found[which] += rows * kernels.share_above(*texts, *search)
+        return list(found / draws)
 
 
 def _batches(draws: int, n: int) -> list[int]:
     size = max(1, _BATCH // n)
     return [min(size, draws - first) for first in range(0, draws, size)]
+
+
+@lru_cache(maxsize=64)
+def _threshold(test: WindowTest, alpha: float) -> Threshold:
+    return test._threshold(alpha)
 
 
 @lru_cache(maxsize=64)
