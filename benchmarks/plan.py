@@ -1,11 +1,11 @@
 """How long a plan takes, and how soon the command line answers.
 
-Run with ``make bench``. Of each plan the fastest of several runs counts, as other work on the
-machine only ever adds time. Promised: at most 50 ms for a closed-form plan up to n = 10,000, at
-most 0.5 s for ``powermark --help``. PROFILE_TARGETS are not promised yet: plans on a profile of 200
-texts, each as long as the plan, on one idle core. The floor beside the plans is two vectorised
-inverse Beta functions over all critical counts of n = 10,000, what comparing every design plainly
-would cost.
+Run with ``make bench``. Of each closed-form plan the fastest of several runs counts, as other work
+on the machine only ever adds time. Promised: at most 50 ms for a closed-form plan up to n = 10,000,
+at most 0.5 s for ``powermark --help``, and the seconds of ON_PROFILE, of one core, for plans on a
+profile of 200 texts, each as long as the plan. The floor beside the plans is two vectorised inverse
+Beta functions over all critical counts of n = 10,000, what comparing every design plainly would
+cost.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from powermark import Dirichlet, plan
 from powermark.planning.solver import rate_for
 
 PLAN_PROMISE, HELP_PROMISE = 0.050, 0.5  # seconds
-PROFILE_TARGETS = {  # seconds
+ON_PROFILE: dict[tuple[str, int], float] = {  # seconds promised
     ("constant", 400): 2.0,
     ("constant", 1_000): 5.0,
     ("steered", 400): 10.0,
     ("steered", 1_000): 30.0,
+    ("winmax-c", 300): 10.0,
 }
 REPEATS = 15
 
@@ -101,21 +102,34 @@ def window_plans() -> None:
     print(f"  {'plug-in':<30}{cells}")
 
 
-def profile_plans() -> None:
-    """Print plans on a made-up profile of 200 texts, in one run each; no promise."""
-    print("\nplans on 200 texts, s                   n     edits    seconds    kl       target")
-    rates = (0.1, 0.05)
+def profile_plans() -> bool:
+    """Print plans on a made-up profile of 200 texts; whether all keep their promise.
+
+    The time is that of the process, which other work on the machine does not add to much.
+    """
     small = chat_profile(20, 25)  # compiles the kernels
-    plan(n_tokens=25, alpha=0.05, power=0.6, edit_rate=0.05, signal=small, steer=True)
-    for (kind, n), target in PROFILE_TARGETS.items():
+    options: dict[str, dict[str, Any]] = {
+        "constant": {},
+        "steered": {"steer": True},
+        "winmax-c": {"detector": "winmax-c"},
+    }
+    for kind in options:
+        edits: dict[str, Any] = {"removal" if kind == "winmax-c" else "edit_rate": 0.05}
+        plan(n_tokens=25, alpha=0.05, power=0.5, signal=small, **edits, **options[kind])
+    print("\nplans on 200 texts, CPU s             n   edited          seconds   kl       promised")
+    slow = False
+    for (kind, n), promised in ON_PROFILE.items():
         profile = chat_profile(200, n)
+        name, rates = ("removal", [0.2]) if kind == "winmax-c" else ("edit_rate", [0.1, 0.05])
         for rate in rates:
-            asked: dict[str, Any] = {"n_tokens": n, "alpha": 0.01, "power": 0.95, "edit_rate": rate}
-            start = time.perf_counter()
-            found = plan(**asked, signal=profile, steer=kind == "steered")
-            seconds = time.perf_counter() - start
-            row = f"{n:7,}   {rate:<10.2f}{seconds:6.1f}   {found.kl:.5f}   {target:5.0f}"
-            print(f"  {kind:<30}{row}")
+            asked: dict[str, Any] = {"n_tokens": n, "alpha": 0.01, "power": 0.95, name: rate}
+            start = time.process_time()
+            found = plan(**asked, signal=profile, **options[kind])
+            seconds = time.process_time() - start
+            slow = slow or seconds > promised
+            row = f"{n:7,}   {name:>9} {rate:<8.2f}{seconds:6.1f}   {found.kl:.5f}"
+            print(f"  {kind:<30}{row}   {promised:5.0f}")
+    return not slow
 
 
 def help_page() -> float:
@@ -131,13 +145,13 @@ def main() -> int:
     slowest = closed_forms()
     other_plans()
     window_plans()
-    profile_plans()
+    in_time = profile_plans()
     answer = help_page()
     plans_hold, help_holds = slowest <= PLAN_PROMISE, answer <= HELP_PROMISE
     print(f"\nslowest closed-form plan at n = 10,000: {1e3 * slowest:.1f} ms (promise: 50)")
     print(f"powermark --help: {answer:.2f} s (promise: 0.5)")
-    hold = plans_hold and help_holds
-    print("both promises hold" if hold else "A PROMISE IS BROKEN")
+    hold = plans_hold and help_holds and in_time
+    print("all promises hold" if hold else "A PROMISE IS BROKEN")
     return 0 if hold else 1
 
 

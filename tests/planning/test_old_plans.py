@@ -40,12 +40,15 @@ def test_a_plan_of_0_1_is_the_one_made_today(kind: str) -> None:
     renamed = {} if kind != "winmax-c" else {"size", "power", "attacked_power"}
     for name in ("gamma", "delta", "n_tokens", "alpha", "kl", "gamma_prime", "critical_count"):
         assert getattr(found, name) == raw[name]
-        assert getattr(again, name) == pytest.approx(raw[name])
     for name in ("size", "power", "attacked_power"):
         assert getattr(found, name) == raw[f"window_{name}" if name in renamed else name]
-        assert getattr(again, name) == pytest.approx(getattr(found, name))
     for name in ("detector", "draws", "bet", "least_tokens", "method", "test", "edits", "kl_cap"):
         assert getattr(found, name) == getattr(again, name)
+    if kind == "winmax-c":  # the search compares other gammas than that of 0.1
+        assert again.kl <= 1.001 * found.kl
+        return
+    for name in ("gamma", "delta", "kl", "gamma_prime", "size", "power", "attacked_power"):
+        assert getattr(again, name) == pytest.approx(getattr(found, name))
     assert (found.gamma_l, found.gamma_star) == pytest.approx((again.gamma_l, again.gamma_star))
     if kind == "steered":
         assert found.steering == again.steering

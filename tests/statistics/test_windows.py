@@ -76,7 +76,8 @@ def test_long_texts_are_searched_as_short_ones_are(kind: str, gamma: float, part
         test = WindowTest(kind, n, gamma)  # type: ignore[arg-type]
         sums = np.concatenate([[0], np.cumsum(colours)]).astype(np.int32)
         slow = kernels.winmax_c if kind == "winmax-c" else kernels.winmax
-        z, width = slow(sums, gamma, test.smallest, test.largest)
+        spread = kernels.deviations(n, gamma)
+        z, width = slow(sums, gamma, test.smallest, test.largest, spread)
         found = test.statistic(colours)
         assert (found.statistic, found.stop - found.start) == (z, width)
         assert test.statistics(colours[None, :]).tolist() == [z]

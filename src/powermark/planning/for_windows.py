@@ -27,7 +27,7 @@ from powermark.statistics.windows import Kind, WindowTest
 from powermark.theory.power import beta_total
 
 _GRID = 500  # gammas that are compared are multiples of 1 / 500
-_COARSE, _FINE, _LIKELY = 20, 2, 4  # strides of the search on few texts; how many are tried on all
+_COARSE, _FINE, _LIKELY = 10, 2, 6  # strides of the search on few texts; how many are tried on all
 _ROUGH = 5_000  # draws of the null while designs are compared
 _DRAWS, _FINAL = 4_000, 20_000  # marked texts drawn to compare designs, and for what is reported
 _TEXTS = 500  # rates of a Beta law
@@ -111,8 +111,7 @@ def window_powers(
 ) -> WindowPowers:
     """Return a design's powers by a window detector, simulated on whole and on edited texts."""
     rates, weights = rates_of(signal, test.n_tokens, test.gamma, delta)
-
-    found = test.powers(
+    whole, edited = test.powers(
         rates,
         alpha,
         (0.0, edits.removal or 0.0),
@@ -122,7 +121,7 @@ def window_powers(
         rng=np.random.default_rng(seed),
     )
     texts = np.inf if weights is None else weights.sum() ** 2 / (weights**2).sum()
-    return WindowPowers(*found, float(texts))
+    return WindowPowers(whole, edited, float(texts))
 
 
 def rates_of(

@@ -71,6 +71,7 @@ class GreenMass:
 
     def _rates(self, gamma: float, delta: float) -> Array:
         """Green rate of each step, ``1 - (1-y) / (1 + (e^delta - 1) y)``."""
+        open_unit("gamma", gamma)
         logit_bias(delta)
         if self.few:
             y, weights = self.nodes(gamma)
@@ -80,11 +81,12 @@ class GreenMass:
             from powermark.signals import green_mass_kernels as kernels
 
             rest = (self._rest[0], *self.rest_law(gamma))
-            found = kernels.rates(*self._colourings(gamma), *rest, float(delta))
+            found = kernels.rates(self._likeliest, *rest, float(gamma), float(delta))
         return _at_least(gamma, found, "a green rate")
 
     def _costs(self, gamma: float, delta: float) -> Array:
         """KL of each step, ``delta y' - log(1 + (e^delta - 1) y)``."""
+        open_unit("gamma", gamma)
         logit_bias(delta)
         if self.few:
             y, weights = self.nodes(gamma)
@@ -96,8 +98,8 @@ class GreenMass:
             greens = _greens(self._likeliest.shape[1])
             order = np.argsort(greens, kind="stable")  # by the number of greens
             firsts = np.searchsorted(greens[order], np.arange(greens[-1] + 2))
-            of = (*self._colourings(gamma), order, firsts)
-            logs = kernels.mean_logs(*of, *rest, float(delta))
+            of = (self._likeliest, order, firsts, *rest)
+            logs = kernels.mean_logs(*of, float(gamma), float(delta))
         return _at_least(0.0, delta * self.rates(gamma, delta) - logs, "a KL")
 
     def _nodes(self, gamma: float) -> tuple[Array, Array]:
@@ -113,7 +115,6 @@ class GreenMass:
 
     def _colourings(self, gamma: float) -> tuple[Array, Array]:
         """Return the likeliest tokens, (steps, J), and the chances of their colourings, (2^J,)."""
-        open_unit("gamma", gamma)
         greens, j = _greens(self._likeliest.shape[1]), self._likeliest.shape[1]
         return self._likeliest, gamma**greens * (1.0 - gamma) ** (j - greens)
 

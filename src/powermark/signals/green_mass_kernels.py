@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 
 _FLAT = {"reassoc", "nsz", "nnan", "contract"}  # lets sums and products run in vector registers
+_LITTLE = 2e-6  # mass at no bias whose spread over lists changes a result by less than 1e-12
+_SUMMED = 4  # tokens of which the logarithm of each colouring is taken
 _LARGE = 1e60  # scales of which a product of four is no longer a sure thing
 _MOST = 35.0  # biases up to which a product of 20 scales is a finite number
 
@@ -177,16 +179,50 @@ def _product(sums, shift, scale):
     return product
 
 
+@njit
+def _chances(gamma, tokens):
+    """Probabilities of the colourings of 0, 1, ... ``tokens`` tokens, a row each."""
+    found = np.zeros((tokens + 1, 1 << tokens))
+    found[0, 0] = 1.0
+    for token in range(tokens):
+        size = 1 << token
+        found[token + 1, :size] = found[token, :size] * (1.0 - gamma)
+        found[token + 1, size : 2 * size] = found[token, :size] * gamma
+    return found
+
+
+@njit
+def _few_tokens(head, mass, little):
+    """How many of the likeliest tokens matter where the others have little mass, and that mass.
+
+    -1 where the others have more: under any list their green mass is then not as good as its mean.
+    """
+    tokens, rest = head.size, mass
+    if rest > little:
+        return -1, rest
+    while tokens > 0 and rest + head[tokens - 1] <= little:
+        tokens -= 1
+        rest += head[tokens]
+    return tokens, rest
+
+
 @njit(cache=True, nogil=True)
-def rates(head, chances, mass, places, weights, delta):
+def rates(head, mass, places, weights, gamma, delta):
     """Return the green rate of each step.
 
-    ``chances`` are the probabilities of the colourings, ``places`` and ``weights`` those of
+    ``head`` are the tokens whose colourings are enumerated, ``places`` and ``weights`` those of
     :func:`rest_law`, the first four of which have weight.
     """
     found, scale = np.empty(mass.size), np.expm1(delta)
-    sums = np.zeros(chances.size)
+    every = _chances(gamma, head.shape[1])
+    chances, sums = every[-1], np.zeros(every.shape[1])
     for step in range(mass.size):
+        tokens, rest = _few_tokens(head[step], mass[step], _LITTLE / (1.0 + scale))
+        if tokens >= 0:
+            some = sums[: 1 << tokens]
+            _colour(head[step, :tokens], some)
+            found[step] = 1.0 - _red(some, every[tokens], gamma * rest, scale)
+            continue
         _colour(head[step], sums)
         w, x, m, red = weights[step], places[step], mass[step], 0.0
         if scale < _LARGE:
@@ -202,20 +238,30 @@ def rates(head, chances, mass, places, weights, delta):
 
 
 @njit(cache=True, nogil=True)
-def mean_logs(head, chances, order, firsts, mass, places, weights, delta):
+def mean_logs(head, order, firsts, mass, places, weights, gamma, delta):
     """Return the mean of ``log(1 + (e^delta - 1) y)`` of each step.
 
     Colourings ``order[firsts[g]]`` up to the next have g green tokens and one probability: up to a
     bias of 35 their logarithms are that of a product.
     """
     found, scale = np.empty(mass.size), np.expm1(delta)
-    plain, sums, ordered = np.zeros(order.size), np.zeros(order.size), chances[order]
+    every = _chances(gamma, head.shape[1])
+    plain, sums, ordered = np.zeros(order.size), np.zeros(order.size), every[-1][order]
     groups = firsts if delta <= _MOST else np.arange(order.size + 1)
     for step in range(mass.size):
+        total = 0.0
+        tokens, rest = _few_tokens(head[step], mass[step], _LITTLE / (1.0 + scale))
+        if 0 <= tokens <= _SUMMED:
+            some = plain[: 1 << tokens]
+            _colour(head[step, :tokens], some)
+            for i in range(some.size):
+                total += every[tokens, i] * np.log1p(scale * (some[i] + gamma * rest))
+            found[step] = total
+            continue
         _colour(head[step], plain)
         for i in range(order.size):
             sums[i] = plain[order[i]]
-        w, x, m, total = weights[step], places[step], mass[step], 0.0
+        w, x, m = weights[step], places[step], mass[step]
         a, b, c, d = m * x[0], m * x[1], m * x[2], m * x[3]
         for g in range(groups.size - 1):
             some = sums[groups[g] : groups[g + 1]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,8 +97,24 @@ class Texts:
 
     def rows(self, n: int, gamma: float, delta: float) -> Array:
         """Green rates of n positions of each text; a shorter text is repeated; (texts, n)."""
-        rates = self.rates(gamma, delta)
-        return np.stack([rates[np.resize(seen, n)] for seen in self.seen])
+        return np.asarray(self.rates(gamma, delta)[self.seen_places(n)])
+
+    @cached_property
+    def seen_places(self) -> Callable[[int], NDArray[np.int64]]:
+        """The steps of n positions of each text that a detector counts; (texts, n)."""
+        return lru_cache(maxsize=4)(partial(_repeated, self.seen))
+
+    @cached_property
+    def read_places(self) -> Callable[[int], NDArray[np.int64]]:
+        """The steps of n tokens of each text that a detector has a context for; (texts, n)."""
+        first = self.unread
+        late = [steps[first:] if steps.size > first else steps for steps in self.steps]
+        return lru_cache(maxsize=4)(partial(_repeated, late))
+
+
+def _repeated(places: Places, n: int) -> NDArray[np.int64]:
+    """Return n places of each text, repeating those of shorter texts."""
+    return np.stack([np.resize(text, n) for text in places])
 
 
 class TextMixture(SignalModel):
@@ -196,8 +212,7 @@ class TextMixture(SignalModel):
         that a detector sees.
         """
         of = self.texts
-        late = [steps[of.unread :] if steps.size > of.unread else steps for steps in of.steps]
-        places = np.stack([np.resize(steps, n_tokens) for steps in late])
+        places = of.read_places(n_tokens)
         rates = [of.mass.rates(gamma, float(delta))[places] for delta in deltas]
         weights = self.text_weights(gamma, float(deltas[deltas.size // 2]))
         return np.stack(rates, axis=-1), weights, np.isin(places, np.concatenate(of.seen))
