@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from powermark.measuring.attacks import substitute
 from powermark.measuring.estimates import Estimate, mean_per_token, share
 from powermark.models import LanguageModel, load_model
 from powermark.models.chat import Prompt
+from powermark.models.prompt_cache import PromptCache
 from powermark.signals.sampling import settings_of
 from powermark.tables import table
 from powermark.theory.power import critical_count
@@ -221,7 +222,7 @@ def main() -> int:
     given = parser.parse_args()
     profile = load_profile(given.profile)
     about = profile.about
-    model = load_model(str(about["model"]))
+    model = replace(load_model(str(about["model"])), read=PromptCache())
     cases = cases_of(profile, model.vocab_size)
     chosen = prompts_for(given.prompts, given.texts, given.skip)
     prompts, _ = in_style(chosen, chats=model.chats, profile=about)

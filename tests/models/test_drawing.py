@@ -1,10 +1,12 @@
 """A token by one uniform number: the same distribution as torch's own draw."""
 
 import numpy as np
+import pytest
 import torch
 from scipy import stats
+from transformers import TopPLogitsWarper
 
-from powermark.models.drawing import Draw, draw
+from powermark.models.drawing import Draw, TopP, draw
 
 DRAWS = 200_000
 
@@ -34,3 +36,14 @@ def test_one_token_is_left() -> None:
     left = Draw()(None, torch.zeros(50, 8))
     assert torch.isfinite(left).sum(dim=-1).tolist() == [1] * 50
     assert len(set(left.argmax(dim=-1).tolist())) > 4
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("top_p", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("width", [100, 5_000])
+def test_tokens_are_left_out_as_transformers_does(scale: float, top_p: float, width: int) -> None:
+    """In flat rows too, where more tokens are needed than are ordered."""
+    torch.manual_seed(2)
+    logits = scale * torch.randn(20, width, dtype=torch.float64)
+    ids = torch.zeros(20, 1, dtype=torch.long)
+    assert torch.equal(TopP(top_p)(ids, logits), TopPLogitsWarper(top_p)(ids, logits))

@@ -2,7 +2,8 @@
 
 language_model.py  LanguageModel, load_model(), load_tokenizer(): batched completion of prompts
 chat.py            Prompt: a text to continue or a chat; templates, thoughts
-drawing.py         Draw: draws a token with one uniform number
+drawing.py         TopP, Draw: truncation, and drawing a token with one uniform number
+attention.py       grouped_heads(): faster attention on a CPU
 prompt_cache.py    PromptCache: keys and values of prompts, for experiments
 tokenizer.py       FileTokenizer: tokenizer.json without transformers
 gguf_tokenizer.py  write_tokenizer(): tokenizer.json from a GGUF file

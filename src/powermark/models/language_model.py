@@ -15,7 +15,7 @@ from powermark.checks import count, in_interval
 from powermark.errors import FileProblem, InvalidInput, MissingExtra
 from powermark.models.catalog import CATALOG, DEFAULT_MODEL
 from powermark.models.chat import Prompt, Thoughts, chat_ids, has_chat_template
-from powermark.models.drawing import Draw
+from powermark.models.drawing import Draw, TopP
 from powermark.watermark.spec import digest_of
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ class LanguageModel:
         """
         import torch
 
+        from powermark.models.attention import grouped_heads
+
         count("n_tokens", n_tokens)
         in_interval(
             "temperature", temperature, 0.0 if temperature == 0 else 0.01, 100.0, closed="both"
@@ -161,7 +163,7 @@ class LanguageModel:
             processors.append(Draw())
         given = torch.tensor([[pad] * (width - len(row)) + row for row in ids])
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
-        with torch.random.fork_rng(), torch.no_grad():
+        with torch.random.fork_rng(), torch.no_grad(), grouped_heads(self.model):
             torch.manual_seed(secrets.randbits(63) if seed is None else seed)
             output = self.model.generate(
                 given,
@@ -228,7 +230,7 @@ def _warpers(
     if temperature > 0 and top_k > 0:
         found.append(steps.TopKLogitsWarper(top_k))
     if temperature > 0 and top_p < 1.0:
-        found.append(steps.TopPLogitsWarper(top_p))
+        found.append(TopP(top_p))
     if temperature > 0 and min_p > 0.0:
         found.append(steps.MinPLogitsWarper(min_p))
     return found
