@@ -19,8 +19,11 @@ from powermark.measuring.estimates import (
     mean_per_token,
     share,
     shown_to_hold,
+    shown_to_keep,
     texts_needed,
     texts_to_decide,
+    texts_to_exclude,
+    texts_to_keep,
 )
 from powermark.measuring.promise import promise_of
 from powermark.measuring.verify import texts_for, verify
@@ -151,3 +154,32 @@ def test_texts_for_a_plan() -> None:
     assert texts_for(both) > texts_for(plan(n_tokens=60, alpha=0.05, power=0.95))
     one = plan(n_tokens=60, alpha=0.05, power=0.95)
     assert texts_for(one, kl=False, size=False) < texts_for(one) == texts_needed(one.power, LEVEL)
+
+
+def test_the_number_of_texts_that_decide_on_a_size() -> None:
+    assert shown_to_keep(0.0, 49, 0.01)  # .94^49 is below .05
+    assert not shown_to_keep(0.0, 48, 0.01)
+    needed = texts_to_keep(0.03, 16, 0.01)
+    assert needed is not None
+    assert shown_to_keep(0.03, needed, 0.01)
+    assert not shown_to_keep(0.03, needed // 2, 0.01)
+    assert texts_to_keep(0.06, 50, 0.01) is None
+    assert texts_to_keep(0.0599999, 50, 0.01) is None
+
+
+def test_the_number_of_texts_that_decide_on_a_mean() -> None:
+    rng = np.random.default_rng(5)
+
+    def texts(many: int) -> Estimate:
+        levels = rng.normal(1.0, 0.3, many)
+        return mean_per_token([rng.normal(level, 0.5, 10) for level in levels], LEVEL)
+
+    seen = texts(40)
+    assert texts_to_exclude(1.0, seen, LEVEL, 0.0) == 40
+    needed = texts_to_exclude(0.05, seen, LEVEL, 0.0)
+    assert needed is not None
+    assert texts_to_exclude(0.05, texts(2 * needed), LEVEL, 0.0) == 2 * needed
+    assert texts_to_exclude(0.05, seen, LEVEL, 0.01) > needed  # type: ignore[operator]
+    assert texts_to_exclude(0.05, seen, LEVEL, 0.04) is None  # no number makes up for the profile
+    assert texts_to_exclude(-0.01, seen, LEVEL, 0.0) is None
+    assert texts_to_exclude(1e-4, seen, LEVEL, 0.0) is None

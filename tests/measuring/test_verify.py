@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Regex, Tokenizer, normalizers
+from transformers import PreTrainedTokenizerFast
 
 from powermark import Plan, evaluate, plan
 from powermark.detection.scoring import score
@@ -450,3 +452,52 @@ def test_a_plan_for_a_truncated_sampler_holds_by_text(writer: LanguageModel, ste
     checks = {check.name: check.measured for check in result.checks}
     assert checks["kl"].value == pytest.approx(found.kl, rel=0.15)
     assert checks["power"].value > 0.8
+
+
+def test_what_copies_lose_is_in_the_plan(writer: LanguageModel) -> None:
+    """One token in twenty joins the next word: a plan for text is kept, one for ids is not."""
+    inner = Tokenizer.from_str(writer.tokenizer.backend_tokenizer.to_str())
+    inner.normalizer = normalizers.Replace(Regex("([02468]3) "), "\\1")
+    joining = PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="</s>", eos_token="</s>")
+    model = dataclasses.replace(writer, tokenizer=joining)
+    sampling, prompts = Sampling(n_tokens=60), [f"w{i} w{i + 1}" for i in range(2, 110)]
+    profile = record_profile(model, prompts, sampling, batch=36)
+    assert 0.6 < profile.text_survival < 0.95
+    asked: dict[str, Any] = {"n_tokens": 40, "alpha": 0.05, "power": 0.9, "gamma": 0.75}
+    powers = {}
+    for source in ("text", "ids"):
+        found = plan(**asked, signal=profile.seen_from(source))
+        mark = Watermark(WatermarkSpec.from_plan(found, vocab_size=model.vocab_size), KEY)
+        written = write_pairs(mark, model, prompts, sampling, seed=3, batch=36)
+        promise = dataclasses.replace(found, profile={**(found.profile or {}), "source": "text"})
+        result = verify(mark, promise, *written, tokenizer=joining)
+        assert result.read == "text"
+        powers[source] = {check.name: check for check in result.checks}["power"]
+    assert powers["text"].verdict != "BROKEN"
+    assert powers["text"].measured.value > 0.85
+    assert powers["ids"].verdict == "BROKEN"
+    assert powers["ids"].by_ids is not None
+    assert powers["ids"].by_ids.value > 0.85
+
+
+def test_too_few_texts_for_any_quantity() -> None:
+    """A KL a quarter above the promise and a false positive, on 16 texts: neither is kept."""
+    design = plan(n_tokens=60, alpha=0.01, power=0.9, gamma=0.5)
+    spec, rng = WatermarkSpec.from_plan(design, vocab_size=VOCAB), np.random.default_rng(2)
+    n = design.n_tokens + 6
+    marked = [
+        {
+            "token_ids": marked_ids(spec, KEY, n, rng, rate=design.gamma_prime),
+            "kl": [max(rng.normal(1.1 * design.kl, 0.5 * design.kl), 0.0)] * n,
+        }
+        for _ in range(16)
+    ]
+    plain = [{"token_ids": rng.integers(0, VOCAB, n)} for _ in range(16)]
+    found = verify(Watermark(spec, KEY), promise_of(spec), marked, plain)
+    by_name = {check.name: check for check in found.checks}
+    assert found.outcome == "not enough texts"
+    assert by_name["size"].texts_needed is not None
+    assert 16 < by_name["size"].texts_needed < 100
+    assert by_name["kl"].holds is None
+    assert by_name["gamma_prime"].texts_needed is not None
+    assert "size needs" in found.verdict()

@@ -5,7 +5,8 @@ texts, and a text counts as detected or not.
 
 A promised power p is *broken* if its Clopper-Pearson interval lies below p, and *kept* if p less
 LOSS is excluded in the same way, one-sided at 95 %. Both are exact binomial tests; ``texts_needed``
-says how many texts they take.
+says how many texts they take. A size is kept if alpha plus LOSS is excluded, a KL and a green rate
+if the error of :func:`margin_of` is.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from powermark.watermark.scheme import Scheme
 LEVEL = 0.95  # of an interval
 POWERS = ("power", "attacked_power", "coverage", "attacked_coverage")
 LOSS = 0.05  # the loss of power to detect
+_KL_MARGIN, _RATE_MARGIN = 0.1, 0.02  # a share of the promised KL, and a green rate
 CHANCE = 0.8  # the share of runs that detect it
 _SURE = 0.95
 _MOST = 100_000  # texts, more than one would write
@@ -159,6 +161,11 @@ def shown_to_hold(share: float, texts: int, promised: float) -> bool:
     return lower <= 0.0 or bool(special.bdtrc(found - 1, texts, lower) <= 1.0 - _SURE)
 
 
+def shown_to_keep(share: float, texts: int, alpha: float) -> bool:
+    """Whether this share of unmarked texts found excludes a size of more than alpha + LOSS."""
+    return bool(special.bdtr(round(share * texts), texts, alpha + LOSS) <= 1.0 - _SURE)
+
+
 def texts_to_decide(share: float, texts: int, promised: float, level: float) -> int | None:
     """Return how many texts decide if the share found stays the same; None if over _MOST."""
     for more in _numbers(texts + 1):
@@ -166,6 +173,34 @@ def texts_to_decide(share: float, texts: int, promised: float, level: float) -> 
         if broken or shown_to_hold(share, more, promised):
             return max(more, texts_needed(promised, level))
     return None
+
+
+def texts_to_keep(share: float, texts: int, alpha: float) -> int | None:
+    """The same for a size; None if it is more than alpha + LOSS, or needs over _MOST texts."""
+    if share >= alpha + LOSS:
+        return None
+    more = (each for each in _numbers(texts + 1) if shown_to_keep(share, each, alpha))
+    return next(more, None)
+
+
+def margin_of(name: str, promised: float) -> float:
+    """Return the error of a promised mean that is excluded where the promise is kept."""
+    return _KL_MARGIN * promised if name == "kl" else _RATE_MARGIN
+
+
+def texts_to_exclude(room: float, seen: Estimate, level: float, error: float) -> int | None:
+    """Return how many texts exclude a mean ``room`` away from the measured one, at 95 %.
+
+    No more than there are if these do; None if no number does. ``level`` is that of the
+    measurement's interval, ``error`` the standard error of the promise.
+    """
+    wide, narrow = (special.stdtrit(seen.texts - 1, p) for p in (0.5 + level / 2.0, _SURE))
+    reach = (seen.high - seen.value) * narrow / wide
+    left = max(room, 0.0) ** 2 - (special.ndtri(_SURE) * error) ** 2
+    if reach**2 <= left:
+        return seen.texts
+    needed = seen.texts * reach**2 / left if left > 0.0 else np.inf
+    return int(4 * np.ceil(needed / 4)) if needed <= _MOST else None
 
 
 def _numbers(first: int) -> list[int]:

@@ -7,8 +7,9 @@ with fewer tokens than planned is detected if the plan's test, at its length, de
 A plan for a coverage is about answers of any length: each is tested at its own.
 
 A promise is broken if the measurement lies on its wrong side by more than chance allows: in at most
-5 % of honest cases over all checks, and allowing for the error of the profile. A power is kept if a
-loss of more than LOSS is excluded at 95 %. Between the two there are not enough texts to say.
+5 % of honest cases over all checks, and allowing for the error of the profile. It is kept if more
+than a small error is excluded at 95 %: .05 of a power or size, .02 of a green rate, a tenth of the
+KL. Between the two there are not enough texts to say.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ from powermark.measuring.estimates import (
     Estimate,
     kl_until,
     level_of,
+    margin_of,
     mean_per_token,
     share,
     shown_to_hold,
+    shown_to_keep,
     texts_needed,
     texts_to_decide,
+    texts_to_exclude,
+    texts_to_keep,
 )
 from powermark.measuring.promise import unlike_profile
 from powermark.measuring.verification import Check, Verification
@@ -327,22 +332,32 @@ def _promised(promise: Design, name: str) -> float:
 def _judged(promise: Design, name: str, measured: Estimate, level: float) -> dict[str, Any]:
     """Return whether a promise is kept, given the measurement's interval and the promise's error.
 
-    For a power it may take more texts to say.
+    It may take more texts to say.
     """
     sampled = promise.profile is not None and name != "size"
     error = (promise.standard_errors or {}).get(name) if sampled else 0.0
     if not measured.known or error is None:
         return {"holds": None, "texts_needed": None}
     reach = float(special.ndtri(0.5 + level / 2.0)) * error
-    promised = _promised(promise, name)
+    promised, value, texts = _promised(promise, name), measured.value, measured.texts
     if name in _TOO_MUCH:
-        kept = measured.value - np.hypot(measured.value - measured.low, reach) <= promised
-        return {"holds": bool(kept), "texts_needed": None}
-    if promised > measured.value + np.hypot(measured.high - measured.value, reach):
+        broken = value - np.hypot(value - measured.low, reach) > promised
+    else:
+        broken = promised > value + np.hypot(measured.high - value, reach)
+    if broken:
         return {"holds": False, "texts_needed": None}
-    if name not in POWERS or shown_to_hold(measured.value, measured.texts, promised):
+    needed: int | None = texts
+    if name == "size":
+        if not shown_to_keep(value, texts, promised):
+            needed = texts_to_keep(value, texts, promised)
+    elif name in POWERS:
+        if not shown_to_hold(value, texts, promised):
+            needed = texts_to_decide(value, texts, promised, level)
+    else:
+        above = promised - value if name == "kl" else value - promised
+        needed = texts_to_exclude(above + margin_of(name, promised), measured, level, error)
+    if needed == texts:
         return {"holds": True, "texts_needed": None}
-    needed = texts_to_decide(measured.value, measured.texts, promised, level)
     return {"holds": None, "texts_needed": needed}
 
 

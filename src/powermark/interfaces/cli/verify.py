@@ -233,6 +233,6 @@ def _show(found: Verification, html: Path | None, result: Path | None, as_json: 
     if result is not None:
         write_file(result, f"{as_text}\n".encode())
     print(as_text if as_json else found)
-    code = {"broken": 1, "not enough texts": 3}.get(found.outcome, 0)
+    code = {"kept": 0, "broken": 1}.get(found.outcome, 3)
     if code:
         raise typer.Exit(code)
