@@ -176,10 +176,10 @@ def main() -> None:
             _show(last(server, bodies, given.clients, given.requests))
         _show(stop(folder, bodies, given.clients, min(5.0, given.seconds)))
         tokens = folder / "tokens"
-        token = new_token(tokens, "bench", "inspect")
+        both = [new_token(tokens, name, "inspect") for name in ("bench", "other")]
         options = ("--tokens", str(tokens), "--rate", "1000000")
         with serving(folder, folder / "pressed.log", *options, descriptors=1024) as server:
-            _show(dict(pressed(server, token, bodies, given.seconds / 3)))
+            _show(dict(pressed(server, both, bodies, given.seconds / 3)))
     if _broken:
         sys.exit("; ".join(_broken))
 

@@ -186,6 +186,7 @@ WORDS: dict[str, dict[str, str]] = {
         "reason": "one sentence",
         "file": "whether the rest of a file was left out",
         "again": "whether the same command would try it again",
+        "more": "rows of the file that this line counts and that are not listed; 0 in other lines",
     },
     "Audit": {
         "rows": "an AuditRow for each kind of text, detector, length and level",

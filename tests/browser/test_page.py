@@ -79,6 +79,22 @@ def test_design_follows_its_controls(page: Page, site: Site) -> None:
     expect(get(page, "problem")).to_contain_text("kl must be below")
 
 
+def test_a_busy_server_is_asked_again(page: Page, site: Site) -> None:
+    busy = {"error": {"code": "busy", "message": "too many steered plans."}}
+    answers = iter([429])
+
+    def answer(route: Route) -> None:
+        if (status := next(answers, None)) is None:
+            route.continue_()
+        else:
+            route.fulfill(status=status, json=busy, headers={"Retry-After": "1"})
+
+    page.route("**/v1/plan", answer)
+    page.goto(f"{site.url}#/design?n_tokens=50&alpha=0.05&power=0.95&edit_rate=0")
+    expect(get(page, "gamma")).to_have_text("0.9418")
+    assert next(answers, None) is None
+
+
 def test_a_design_like_a_reference(page: Page, site: Site) -> None:
     page.goto(f"{site.url}#/design?n_tokens=50&alpha=0.05&power=0.5&edit_rate=0")
     expect(get(page, "profile")).to_have_value("plug-in")

@@ -215,8 +215,9 @@ def test_an_unreached_file_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monke
         yield "00000-00000", Scanned(SCHEMA.empty_table(), 0, 0, [], empty)
         raise Killed
 
+    portions = [(sources.Source("a", "jsonl", None, 0, ""),)]
     with pytest.raises(Killed):
-        workers.write_partitions(work(), Output(str(tmp_path)), lambda *_: None)
+        workers.write_partitions(work(), portions, Output(str(tmp_path)), lambda *_: None)
     assert [path.name for path in tmp_path.iterdir()] == ["kept-00000-00000-0-1.zip"]
 
 

@@ -142,7 +142,7 @@ def test_a_corpus_on_a_shaky_store(shaky: type[Shaky]) -> None:
     assert batch.content.to_pylist() == ["one"]
     shaky.failures = TRIES
     (batch,) = read(found, ReadOptions())
-    assert batch.rejects == [("shaky:///c/a.jsonl", f"after {TRIES} tries: reset", True, True)]
+    assert batch.rejects == [("shaky:///c/a.jsonl", f"after {TRIES} tries: reset", True, True, 0)]
     shaky.failures, shaky.error = 1, PermissionError(errno.EACCES, "no")
     (batch,) = read(found, ReadOptions())
     assert (batch.rejects[0].file, batch.rejects[0].again) == (True, False)

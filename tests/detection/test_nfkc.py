@@ -36,6 +36,14 @@ def test_long_texts_are_the_same(parts: list[str]) -> None:
     assert nfkc(text) == unicodedata.normalize("NFKC", text)
 
 
+@given(st.text(alphabet=st.sampled_from("a1_ \u0430\u0435\u00e9-\n\u4e2d\u0301"), max_size=40))
+def test_words_are_folded_whole_wherever_the_text_is_cut(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SLICE", 3)
+        cut = normalise(text)
+    assert cut == normalise(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -4,6 +4,7 @@ import asyncio
 import io
 import pickle
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,12 +14,13 @@ import pytest
 
 from powermark.errors import Infeasible, InvalidInput
 from powermark.interfaces.server import design_process, design_worker, schemas
-from powermark.interfaces.server.design_process import Designer
+from powermark.interfaces.server.access import Tokens
+from powermark.interfaces.server.design_process import Designer, Designers
 from powermark.interfaces.server.design_worker import Designs, Failure, answer_all
 from powermark.interfaces.server.limits import Limits
 from powermark.interfaces.server.refusals import Refusal
 from powermark.interfaces.server.telemetry import Log
-from tests.interfaces.server import Asked, Ready, lines_of
+from tests.interfaces.server import Asked, Ready, asking, lines_of
 from tests.signals.profiles import sample
 
 PLAN: dict[str, Any] = {"n_tokens": 50, "alpha": 0.05, "power": 0.9}
@@ -124,7 +126,8 @@ def a_designer(
 
 
 def ask(designer: Designer) -> bytes:
-    return asyncio.run(designer.ask("plan", schemas.PlanRequest(**PLAN)))
+    deadline = time.monotonic() + designer._limits.seconds
+    return asyncio.run(designer.ask("plan", schemas.PlanRequest(**PLAN), deadline))
 
 
 REAL = "from powermark.interfaces.server.design_worker import main; main()"
@@ -228,3 +231,72 @@ def test_a_key_in_the_environment_stays_with_the_server(
         designer.start()
         assert designer._child is not None
         assert designer._child.wait(30) == 4
+
+
+SLEEPING = """
+import time
+from powermark.interfaces.server import design_worker
+real = design_worker.Designs.plan
+def plan(self, request):
+    if request.steer and request.n_tokens == 20:
+        time.sleep(600)
+    return real(self, request)
+design_worker.Designs.plan = plan
+design_worker.main()
+"""
+
+
+def test_a_stuck_steered_plan_holds_up_nobody_else(
+    ready: Ready, tokens: tuple[Tokens, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither constant plans nor another client's steered ones; a second of its own is refused."""
+    monkeypatch.setattr(design_process, "_MAIN", SLEEPING)
+    known, secret = tokens
+    one, other = ({"Authorization": f"Bearer {secret[name]}"} for name in ("detect", "inspect"))
+    stuck = PLAN | {"n_tokens": 20, "steer": True}
+    found = []
+    with asking(ready.library, tokens=known) as asked:
+        asked.service.start()
+        assert asked.post("/v1/plan", PLAN, **other)[0] == 200  # its process is loaded
+        thread = threading.Thread(target=lambda: found.append(asked.post("/v1/plan", stuck, **one)))
+        thread.start()
+        while asked.service.steering._lines["detect"].size == 0:
+            time.sleep(0.01)
+        for path in ("/v1/plan", "/v1/spec"):
+            again = asked.http.post(path, json=stuck, headers=one)
+            assert again.status_code == 429
+            assert again.headers["retry-after"] == "5"
+            assert again.json()["error"] == {
+                "code": "busy",
+                "message": "too many steered plans of this client at a time; the limit is 1.",
+                "hint": "ask again when an earlier one is answered.",
+            }
+        for client in (other, one):
+            start = time.monotonic()
+            assert asked.post("/v1/plan", PLAN, **client)[0] == 200
+            assert time.monotonic() - start < 5  # a fraction of a second on an idle machine
+        steered = PLAN | {"n_tokens": 10, "power": 0.5, "steer": True}
+        status, plan = asked.post("/v1/plan", steered, **other)
+        assert (status, plan["steering"]["n_tokens"]) == (200, 10)
+        assert not found
+        asked.service.close()
+        thread.join(30)
+        assert found[0][0] == 503
+        assert asked.service.steering._lines["detect"].size == 0
+
+
+def test_a_clients_designs_take_turns() -> None:
+    designers = Designers(Designs({}, {}), Limits(seconds=0.1), Log(), kind="designs", most=9)
+    asked = schemas.PlanRequest(**PLAN)
+
+    async def ask_beside_another() -> None:
+        await designers._lines["alice"].turn.acquire()
+        await designers.ask("plan", asked, "alice")
+
+    with pytest.raises(Refusal, match=r"more than 0.1 seconds"):
+        asyncio.run(ask_beside_another())
+    [first, second] = designers._processes
+    with pytest.raises(Refusal, match=r"more than 0.1 seconds"):
+        first._answer("plan", asked, time.monotonic())
+    assert first._child is second._child is None  # no time was left to ask it
+    designers.close()

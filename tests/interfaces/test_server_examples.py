@@ -70,6 +70,25 @@ def test_nor_with_tokens_or_links(ready: Ready, tmp_path: Path) -> None:
     assert list(load_library(shelf, []).examples) == ["again", "marked"]
 
 
+def test_the_folder_of_examples_is_no_link_out_of_the_served_one(
+    ready: Ready, tmp_path: Path
+) -> None:
+    shelf = copied(ready, tmp_path)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "letter.txt").write_text("not meant for clients")
+    (shelf / "examples").rename(shelf / "texts")
+    (shelf / "examples").symlink_to(tmp_path / "outside")
+    with pytest.raises(FileProblem, match=r"examples' is a link out of the served folder"):
+        load_library(shelf, [])
+    assert list(load_library(shelf, [], shelf / "examples").examples) == ["letter"]
+    (shelf / "examples").unlink()
+    assert load_library(shelf, []).examples == {}
+    (shelf / "examples").symlink_to("texts")
+    assert list(load_library(shelf, []).examples) == ["marked"]
+    (tmp_path / "linked").symlink_to(shelf)
+    assert list(load_library(tmp_path / "linked", []).examples) == ["marked"]
+
+
 def test_another_tools_key_is_a_key_too(run: Run, ready: Ready, tmp_path: Path) -> None:
     shelf = copied(ready, tmp_path)
     run("spec", "new", str(shelf / "hf.json"), "--gamma", ".5", "--delta", "2",

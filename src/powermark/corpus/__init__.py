@@ -10,6 +10,7 @@ after every 64 batches. A scan that was interrupted resumes after the last batch
     parquet.py         read_parquet(), with bounds on memory
     parquet_pages.py   sizes of Parquet pages, from their headers
     batches.py         Batch, Reject: the documents and the rejected rows
+    rejects.py         Listing: which rejected rows are listed, and which only counted
     scanner.py         Scanner: a batch to a table of rows; SCHEMA: the columns
     workers.py         scan_local(), scan_ray(): threads, or a Ray cluster
     output.py          Output: the folder of partitions, and how a scan resumes

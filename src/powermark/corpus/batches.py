@@ -22,13 +22,15 @@ TEXT, IDS = pa.large_string(), pa.large_list(pa.int64())
 class Reject(NamedTuple):
     """A rejected row or, if ``file``, the rest of a file that could not be read.
 
-    ``again`` marks a transient failure: a resumed scan reads the file again.
+    ``again`` marks a transient failure: a resumed scan reads the file again. ``more`` is the number
+    of further rows of a file that this line counts and that are not listed.
     """
 
     place: str
     reason: str
     file: bool = False
     again: bool = False
+    more: int = 0
 
 
 class Batch(NamedTuple):

@@ -26,6 +26,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from powermark.corpus.batches import Reject
+from powermark.corpus.rejects import merged
 from powermark.corpus.scanner import SCHEMA, Scanned
 from powermark.corpus.sketches import Sketches
 from powermark.corpus.storage import Folder
@@ -152,7 +153,7 @@ class Output(Folder):
         files = [name for name in self._names() if name.startswith(kinds)]
         gone: set[str] = set()
         for name in self._rejects():
-            if name in gone or not any(reject.again for reject in self._rejects_of(name)):
+            if name in gone or not any(reject.again for reject in self.rejects_of(name)):
                 continue
             portion, first = _number(name)
             numbers = ((file, *_number(file)) for file in files if file != name)
@@ -233,7 +234,7 @@ class Output(Folder):
         """Write a partition."""
         sketches = Sketches.joined([each.sketches for each in batches], SAMPLE)
         self.write(_sketches(part), sketches.to_bytes())
-        rejects = [reject for each in batches for reject in each.rejects]
+        rejects = merged(reject for each in batches for reject in each.rejects)
         if rejects:
             self.write(f"rejects-{part}.jsonl", _lines(rejects))
         rows = pa.concat_tables([each.table for each in batches])
@@ -285,9 +286,15 @@ class Output(Folder):
     def rejects(self) -> Iterator[Reject]:
         """Yield the rejected rows and files, in order."""
         for name in self._rejects():
-            yield from self._rejects_of(name)
+            yield from self.rejects_of(name)
 
-    def _rejects_of(self, name: str) -> list[Reject]:
+    def finished_rejects(self) -> dict[str, str]:
+        """Return the files of the rejects of finished partitions by their ``U-K``, in order."""
+        found, done = {"-".join(_number(name)): name for name in self._rejects()}, self.finished()
+        return {part: name for part, name in found.items() if part in done}
+
+    def rejects_of(self, name: str) -> list[Reject]:
+        """Return the rejects of a file."""
         with self._naming_damage(name):
             return [Reject(**json.loads(line)) for line in self.read(name).splitlines()]
 

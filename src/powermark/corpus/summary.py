@@ -275,6 +275,6 @@ def to_dict(marks: list[MarkSummary], rejects: Iterable[Reject]) -> dict[str, An
     """Return the content of summary.json."""
     count = files = 0
     for reject in rejects:
-        count += 1
+        count += reject.more or 1
         files += reject.file
     return {"rejects": count, "files_not_read": files, "marks": [asdict(mark) for mark in marks]}

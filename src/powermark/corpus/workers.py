@@ -26,6 +26,7 @@ from powermark.corpus.batches import Batch
 from powermark.corpus.job import ReadOptions, ScanJob
 from powermark.corpus.output import Output
 from powermark.corpus.readers import read
+from powermark.corpus.rejects import Listing
 from powermark.corpus.scanner import Scanned, Scanner
 from powermark.corpus.sources import Portion
 
@@ -53,7 +54,8 @@ def scan_local(
     )
     with ThreadPoolExecutor(workers, "scan") as pool:
         try:
-            write_partitions(_scanned(pool, scanner, batches, workers), output, on_progress)
+            found = _scanned(pool, scanner, batches, workers)
+            write_partitions(found, portions, output, on_progress)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -111,7 +113,7 @@ class PortionScanner:
             for part, batch in _batches(number, self._portions[number], self._job, done)
         )
         sizes: list[tuple[int, int]] = [(0, 0)]
-        write_partitions(scanned, self._output, lambda *size: sizes.append(size))
+        write_partitions(scanned, self._portions, self._output, lambda *size: sizes.append(size))
         documents, tokens = map(sum, zip(*sizes, strict=True))
         return {"documents": documents, "tokens": tokens}
 
@@ -127,25 +129,48 @@ def _batches(
 
 
 def write_partitions(
-    scanned: Iterable[tuple[str, Scanned]], output: Output, on_progress: Progress
+    scanned: Iterable[tuple[str, Scanned]],
+    portions: Sequence[Portion],
+    output: Output,
+    on_progress: Progress,
 ) -> None:
     """Write batches, in order, as partitions; save the batches of an unfinished one now and then.
 
     A run that is killed loses only the batches since the last save.
     """
-    done = output.batches_done()
+    done, listings = output.batches_done(), _Listings(portions, output)
     for part, group in groupby(scanned, key=lambda each: each[0]):
         old, first, new = output.kept(part), int(done.get(part, 0)), list[Scanned]()
+        listing = listings.until(part)
+        listing.resume(reject for each in old for reject in each.rejects)
         kept_at = time.monotonic()
         for _, found in group:
             if new and time.monotonic() - kept_at >= KEPT_EVERY and not _has_unreached(new):
                 output.keep(part, first, new)
                 old, first, new = old + new, first + len(new), []
                 kept_at = time.monotonic()
-            new.append(found)
+            new.append(found._replace(rejects=listing.bounded(found.rejects)))
             on_progress(found.documents, found.tokens)
         output.write_part(part, old + new)
         output.remove_kept(part)
+
+
+class _Listings:
+    """The listing of each portion, as partition after partition is written."""
+
+    def __init__(self, portions: Sequence[Portion], output: Output) -> None:
+        self._portions, self._output = portions, output
+        self._written = output.finished_rejects()
+        self._number, self._listing = "", Listing(portions[0])
+
+    def until(self, part: str) -> Listing:
+        """Return the listing of a partition's portion, with all rejects of earlier partitions."""
+        number = part.partition("-")[0]
+        if number != self._number:
+            self._number, self._listing = number, Listing(self._portions[int(number)])
+        for each in [each for each in self._written if f"{number}-" <= each < part]:
+            self._listing.resume(self._output.rejects_of(self._written.pop(each)))
+        return self._listing
 
 
 def _has_unreached(batches: Sequence[Scanned]) -> bool:

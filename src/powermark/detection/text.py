@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, pairwise
@@ -20,7 +20,7 @@ from powermark.errors import InvalidInput, MissingExtra
 Spans = list[tuple[int, int]]
 
 _INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff\u00ad"))  # zero-width space and the like
-_SLICE = 65_536  # characters that one call of translate holds the interpreter's lock for
+_SLICE = 65_536  # characters that one call holds the interpreter's lock for
 _COMPARED = 1_000  # ids that are matched one by one
 _WORD = re.compile(r"\w+")
 _PART = 256  # characters that are normalised at a time, up to twice as many
@@ -128,14 +128,13 @@ def normalise(text: str) -> str:
             "normalising text needs confusable-homoglyphs, which is not installed.",
             hint="pip install 'powermark[text]'",
         ) from None
-    slices = (text[i : i + _SLICE] for i in range(0, len(text), _SLICE))
-    plain = nfkc("".join(part.translate(_INVISIBLE) for part in slices))
+    plain = nfkc("".join(part.translate(_INVISIBLE) for part in _slices(text)))
 
     def fold(word: re.Match[str]) -> str:
         letters = word.group()
         if letters.isascii() or not any(c.isascii() and c.isalpha() for c in letters):
             return letters
-        return "".join(map(latin, letters))
+        return "".join("".join(map(latin, part)) for part in _slices(letters))
 
     @lru_cache(maxsize=4096)
     def latin(letter: str) -> str:
@@ -145,7 +144,22 @@ def normalise(text: str) -> str:
         shapes = [shape["c"] for entry in found or () for shape in entry["homoglyphs"]]
         return next((c for c in shapes if len(c) == 1 and c.isascii() and c.isalpha()), letter)
 
-    return _WORD.sub(fold, plain)
+    return "".join(_WORD.sub(fold, part) for part in _whole_words(plain))
+
+
+def _slices(text: str) -> Iterator[str]:
+    return (text[i : i + _SLICE] for i in range(0, len(text), _SLICE))
+
+
+def _whole_words(text: str) -> Iterator[str]:
+    """Yield a text in slices that end where no word goes on."""
+    start = 0
+    while start < len(text):
+        stop = min(start + _SLICE, len(text))
+        word = _WORD.match(text, stop - 1)
+        stop = word.end() if word else stop
+        yield text[start:stop]
+        start = stop
 
 
 def nfkc(text: str) -> str:

@@ -1,14 +1,17 @@
-"""The child process that computes designs, seen from the server: start, ask, time out, restart."""
+"""The child processes that compute designs, seen from the server: start, ask, time out, restart."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from powermark.errors import PowermarkError
@@ -20,6 +23,74 @@ from powermark.watermark.keys import ENVIRONMENT
 
 _MAIN = "from powermark.interfaces.server.design_worker import main; main()"
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_PROCESSES = 2  # of a kind of design; one client holds at most one of them
+_LATER = 5  # seconds after which a client with too many designs may ask again
+
+
+@dataclass(slots=True)
+class _Line:
+    """A client's designs: how many there are, and the turn of the one that is computed."""
+
+    size: int = 0
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Designers:
+    """Processes for one kind of design, which one client cannot keep from the others.
+
+    A client's designs are computed one after another, so a process is left for other clients. The
+    first process starts with the server, the second when the first is busy.
+
+    Parameters
+    ----------
+    designs
+        Specs and profiles that requests may name.
+    limits
+        ``seconds`` limits the time of an answer, including the time in the queue.
+    kind
+        What is computed, for messages.
+    most
+        Designs of one client that may wait or be computed.
+    """
+
+    def __init__(self, designs: Designs, limits: Limits, log: Log, *, kind: str, most: int) -> None:
+        self._processes = [Designer(designs, limits, log) for _ in range(_PROCESSES)]
+        self._limits, self._kind, self._most = limits, kind, most
+        self._lines: defaultdict[str, _Line] = defaultdict(_Line)
+
+    async def ask(self, route: Route, request: Any, client: str) -> bytes:
+        """Return the JSON of a design; refuse a client that has too many already."""
+        deadline = time.monotonic() + self._limits.seconds
+        line = self._lines[client]
+        if line.size >= self._most:
+            raise Refusal(
+                429,
+                "busy",
+                f"too many {self._kind} of this client at a time; the limit is {self._most}.",
+                hint="ask again when an earlier one is answered.",
+                retry_after=_LATER,
+            )
+        line.size += 1
+        try:
+            await asyncio.wait_for(line.turn.acquire(), self._limits.seconds)
+            try:
+                idle = min(self._processes, key=lambda process: process.busy)
+                return await idle.ask(route, request, deadline)
+            finally:
+                line.turn.release()
+        except TimeoutError:
+            raise too_slow(self._limits) from None
+        finally:
+            line.size -= 1
+
+    def start(self) -> None:
+        """Start the first process."""
+        self._processes[0].start()
+
+    def close(self) -> None:
+        """Take no more requests, and end the processes."""
+        for process in self._processes:
+            process.close()
 
 
 class Designer:
@@ -30,7 +101,7 @@ class Designer:
     designs
         Specs and profiles that requests may name.
     limits
-        ``seconds`` limits the time of an answer, including the time in the queue.
+        ``waiting`` limits the queue.
     """
 
     def __init__(self, designs: Designs, limits: Limits, log: Log) -> None:
@@ -45,9 +116,8 @@ class Designer:
         """Number of requests that wait or are being computed."""
         return self._queue.busy
 
-    async def ask(self, route: Route, request: Any) -> bytes:
+    async def ask(self, route: Route, request: Any, deadline: float) -> bytes:
         """Return the JSON of a design."""
-        deadline = time.monotonic() + self._limits.seconds
         answer = await self._queue.run(lambda: self._answer(route, request, deadline))
         if isinstance(answer, PowermarkError):
             raise answer
@@ -83,6 +153,8 @@ class Designer:
 
     def _answer(self, route: Route, request: Any, deadline: float) -> Answer:
         """Ask the process; end it when the time is up."""
+        if time.monotonic() >= deadline:  # spent in the queue
+            raise too_slow(self._limits)
         self.start()
         child, expired = self._child, threading.Event()
         if child is None:

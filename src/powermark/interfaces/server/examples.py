@@ -19,6 +19,23 @@ _DIGITS = re.compile(rf"(?=([0-9a-f]{{{2 * KEY_BYTES}}}))")
 _TOKEN = re.compile(r"^\s*\w+\s+(detect|inspect)\s+[0-9a-fA-F]{64}\s*$", re.MULTILINE)
 
 
+def own_examples(folder: Path) -> Path | None:
+    """Return ``examples`` in the served folder, if there is one; refuse a link out of the folder.
+
+    The operator may name any folder, but not by a link that somebody left in the served one.
+    """
+    own = folder / "examples"
+    if not own.is_dir():
+        return None
+    if not own.resolve().is_relative_to(folder.resolve()):
+        raise FileProblem(
+            f"{str(own)!r} is a link out of the served folder, and every client would get the "
+            "texts behind it.",
+            hint="name the folder with --examples if they are meant for every client.",
+        )
+    return own
+
+
 def load_examples(folder: Path | None, keys: Sequence[SecretKey | HashKey] = ()) -> dict[str, str]:
     """Return the texts ``*.txt`` of a folder by name; refuse a folder with a secret in one."""
     if folder is None:

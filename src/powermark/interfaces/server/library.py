@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from powermark.detection.detector import Detector, Kind
 from powermark.errors import FileProblem, SpecMismatch
-from powermark.interfaces.server.examples import load_examples
+from powermark.interfaces.server.examples import load_examples, own_examples
 from powermark.interfaces.server.refusals import Refusal
 from powermark.signals.profile import Profile
 from powermark.signals.profile_file import load_profile
@@ -147,8 +147,7 @@ def load_library(
         for name, spec in specs.items()
     }
     profiles = {file.stem: load_profile(file) for file in sorted(folder.glob("*.npz"))}
-    own = folder / "examples"
-    texts = load_examples(examples or (own if own.is_dir() else None), _keys(folder, marks))
+    texts = load_examples(examples or own_examples(folder), _keys(folder, marks))
     return Library(marks=marks, profiles=profiles, examples=texts)
 
 

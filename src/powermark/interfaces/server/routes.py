@@ -35,7 +35,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         415: "The content type is not application/json.",
         421: "The host name is not this machine's.",
         422: "A value is out of its domain, or no design meets the request.",
-        429: "Too many texts with this token.",
+        429: "Too many texts or designs of this client.",
         503: "The server is busy, or the answer takes too long.",
     }.items()
 }
@@ -132,27 +132,27 @@ def _documented(model: Any, description: str) -> dict[int | str, dict[str, Any]]
 
 
 @api.post("/plan", responses=_documented(Plan, "As `powermark plan --json`."))
-async def plan(body: schemas.PlanRequest, _: Charged, service: Serving) -> Response:
+async def plan(body: schemas.PlanRequest, client: Charged, service: Serving) -> Response:
     """Choose gamma and delta: give all but one of n_tokens, alpha, power, kl."""
-    return _json(await service.design("plan", body))
+    return _json(await service.design("plan", body, client))
 
 
 @api.post("/spec", responses=_documented(dict[str, Any], "As `powermark plan -o` writes."))
-async def spec(body: schemas.SpecRequest, _: Charged, service: Serving) -> Response:
+async def spec(body: schemas.SpecRequest, client: Charged, service: Serving) -> Response:
     """Freeze a plan into a watermark spec."""
-    return _json(await service.design("spec", body))
+    return _json(await service.design("spec", body, client))
 
 
 @api.post("/power", responses=_documented(Design, "As `powermark power --json`."))
-async def power(body: schemas.PowerRequest, _: Charged, service: Serving) -> Response:
+async def power(body: schemas.PowerRequest, client: Charged, service: Serving) -> Response:
     """Say what a given gamma and delta will do."""
-    return _json(await service.design("power", body))
+    return _json(await service.design("power", body, client))
 
 
 @api.post("/curve", responses=_documented(schemas.Curve, "As `powermark curve --json`."))
-async def curve(body: schemas.CurveRequest, _: Charged, service: Serving) -> Response:
+async def curve(body: schemas.CurveRequest, client: Charged, service: Serving) -> Response:
     """Vary one quantity."""
-    return _json(await service.design("curve", body))
+    return _json(await service.design("curve", body, client))
 
 
 @api.post(

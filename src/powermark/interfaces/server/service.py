@@ -16,7 +16,7 @@ from powermark.detection.inspection import Inspection
 from powermark.errors import PowermarkError
 from powermark.interfaces.server import schemas
 from powermark.interfaces.server.access import Client, Rates, Tokens
-from powermark.interfaces.server.design_process import Designer
+from powermark.interfaces.server.design_process import Designers
 from powermark.interfaces.server.design_worker import Designs, Route
 from powermark.interfaces.server.library import Detectors, Library
 from powermark.interfaces.server.limits import Limits, Workers
@@ -39,8 +39,8 @@ class Service:
     rates: Rates
     metrics: Metrics
     log: Log
-    designing: Designer
-    steering: Designer
+    designing: Designers
+    steering: Designers
     detecting: Workers
     writer: Writer | None
 
@@ -55,13 +55,14 @@ class Service:
         self.steering.close()
         self.detecting.close()
 
-    async def design(self, route: Route, request: schemas.SignalFields) -> bytes:
-        """Return the JSON of a design; steered plans are slow and have their own process."""
+    async def design(self, route: Route, request: schemas.SignalFields, client: Client) -> bytes:
+        """Return the JSON of a design; steered plans are slow and have their own processes."""
         self.library.profile(request.profile)
         if isinstance(request, schemas.SpecRequest) and request.spec is not None:
             self.library.mark(request.spec)
         slow = isinstance(request, schemas.PlanRequest) and request.steer
-        return await (self.steering if slow else self.designing).ask(route, request)
+        designers = self.steering if slow else self.designing
+        return await designers.ask(route, request, client.name)
 
     def detect(self, request: schemas.DetectRequest, client: Client) -> dict[str, Any]:
         """Look for a mark in one text."""
@@ -233,8 +234,8 @@ def new_service(
         rates=Rates(limits.rate),
         metrics=Metrics(),
         log=log,
-        designing=Designer(designs, limits, log),
-        steering=Designer(designs, limits, log),
+        designing=Designers(designs, limits, log, kind="designs", most=limits.waiting),
+        steering=Designers(designs, limits, log, kind="steered plans", most=1),
         detecting=Workers(threads or os.cpu_count() or 1, limits),
         writer=None if model is None else Writer(model, limits),
     )

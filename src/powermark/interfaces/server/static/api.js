@@ -18,14 +18,26 @@ async function refused(response) {
   return new Problem(response.status, error);
 }
 
+const PATIENCE = 12; // times that a busy server is asked again
+
+/** Wait as long as a busy server asks for; an abort ends the wait. */
+const waited = (response, signal) => new Promise((done) => {
+  const timer = setTimeout(done, 1000 * (Number(response.headers.get("Retry-After")) || 1));
+  signal?.addEventListener("abort", () => { clearTimeout(timer); done(); }, { once: true });
+});
+
 async function fetched(path, options) {
-  let response;
+  let response, asked = 0;
   for (;;) {
     try {
       response = await fetch(path, { ...options, headers: { ...options.headers, ...headers() } });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Problem(0, { code: "offline", message: "the server does not answer." });
+    }
+    if (response.status === 429 && asked++ < PATIENCE) {
+      await waited(response, options.signal);
+      continue; // fetch itself refuses once aborted
     }
     if (response.status !== 401) break;
     await askForToken(sessionStorage.getItem("token") ? "That token is not known here." : "");
