@@ -1,7 +1,8 @@
 """The sums of :class:`powermark.signals.green_mass.GreenMass` over many steps (Numba).
 
 A step has all colourings of its likeliest tokens, times a few nodes for the rest. The kernels make
-these on the fly: for 100,000 steps they would fill hundreds of MB.
+these on the fly: for 100,000 steps they would fill hundreds of MB. Where the last tokens have next to
+no mass, as in most steps of chat answers, only the others are coloured.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from numba import njit
 
 _FLAT = {"reassoc", "nsz", "nnan", "contract"}  # lets sums and products run in vector registers
-_LITTLE = 2e-6  # mass at no bias whose spread over lists changes a result by less than 1e-12
+_LITTLE = 2e-6  # mass times e^delta whose spread over lists changes a result by less than 1e-12
 _SUMMED = 4  # tokens of which the logarithm of each colouring is taken
 _LARGE = 1e60  # scales of which a product of four is no longer a sure thing
 _MOST = 35.0  # biases up to which a product of 20 scales is a finite number
