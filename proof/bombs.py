@@ -39,7 +39,7 @@ def tried(*, folder: str, what: str) -> dict[str, Any]:
     shop = Shop(Path(folder))
     place = shop.place(f"bomb-{what}-{time.time_ns()}")
     file = BOMBS[what](place)
-    command = shop.command(*_command(shop, place, file), before=_REPORT)
+    command = shop.command(*_command(shop, place, file, what), before=_REPORT)
     code, peak, said = _watched(shop, command, place / "log")
     file.unlink()
     words = last_words(said)
@@ -49,8 +49,8 @@ def tried(*, folder: str, what: str) -> dict[str, Any]:
     return {**found, "megabytes": peak, "code": code}
 
 
-def _command(shop: Shop, place: Path, file: Path) -> list[str]:
-    """Return what reads a file of this kind."""
+def _command(shop: Shop, place: Path, file: Path, what: str) -> list[str]:
+    """Return what reads a file of this kind, or the command that the bomb's name begins with."""
     if file.suffix == ".npz":
         settings = ["--n-tokens", "50", "--alpha", ".05", "--power", ".9"]
         return ["plan", *settings, "--profile", str(file)]
@@ -59,6 +59,9 @@ def _command(shop: Shop, place: Path, file: Path) -> list[str]:
     if file.suffix == ".key":
         return ["key", "fingerprint", str(file)]
     field = ["--field", "token_ids"] if "ids" in file.name else ["--model", str(shop.model)]
+    command = what.partition("-")[0]
+    if command in ("detect", "audit"):
+        return [command, *shop.mark, *field, str(file)]
     return ["scan", *shop.mark, *field, str(file), "--workers", "2", "-o", str(place / "out")]
 
 
@@ -112,6 +115,20 @@ def _texts_as_ids(place: Path) -> Path:
     return _gz(place / "ids.jsonl.gz", (line, 20))
 
 
+def _ids(place: Path) -> Path:
+    """Five million token ids on one line."""
+    path = place / "ids.jsonl"
+    path.write_bytes(b'{"token_ids": [' + b"7," * 5_000_000 + b"7]}\n")
+    return path
+
+
+def _plain_field(place: Path) -> Path:
+    """A field without an end, in a file that is not compressed."""
+    path = place / "field.csv"
+    path.write_bytes(b'text\n"' + b"x " * 20_000_000)
+    return path
+
+
 def _text(place: Path) -> Path:
     return _gz(place / "text.txt.gz", (b"x" * _MEGABYTE, 4_000))
 
@@ -123,6 +140,11 @@ def _parquet(path: Path, column: Any, name: str = "text", **settings: Any) -> Pa
 
 def _one_text(place: Path) -> Path:
     return _parquet(place / "text.parquet", ["x" * 400_000_000], use_dictionary=False)
+
+
+def _swelling_text(place: Path) -> Path:
+    """Some kilobytes of Parquet: a text of 40 million characters in a page that may be read."""
+    return _parquet(place / "text.parquet", ["x " * 20_000_000])
 
 
 def _long_texts(place: Path) -> Path:
@@ -164,9 +186,17 @@ def _profile(place: Path) -> Path:
     return path
 
 
-def _sparse(path: Path) -> Path:
+def _sparse(path: Path, size: int = 4 * 2**30) -> Path:
     path.touch(0o600)
-    os.truncate(path, 4 * 2**30)
+    os.truncate(path, size)
+    return path
+
+
+def _rejects(place: Path) -> Path:
+    """Two million bad rows beside a good one; the file breaks off."""
+    rows = b"a,b\n" * _MEGABYTE
+    path = _gz(place / "rejects.csv.gz", (b"text\nw1 w2\n", 1), (rows, 2))
+    os.truncate(path, path.stat().st_size - 20)
     return path
 
 
@@ -175,6 +205,7 @@ BOMBS: dict[str, Callable[[Path], Path]] = {
     "csv-lines": _lines,
     "csv-field": _field,
     "csv-rows": _wide_rows,
+    "csv-rejects": _rejects,
     "jsonl-line": _line,
     "jsonl-nested": _nested,
     "jsonl-texts-as-ids": _texts_as_ids,
@@ -183,6 +214,14 @@ BOMBS: dict[str, Callable[[Path], Path]] = {
     "parquet-texts": _long_texts,
     "parquet-repeated": _repeated_text,
     "parquet-list": _one_list,
+    "detect-text": lambda place: _sparse(place / "text.txt"),
+    "detect-jsonl-line": lambda place: _sparse(place / "line.jsonl", 2**30),
+    "detect-jsonl-ids": _ids,
+    "detect-csv-field": _plain_field,
+    "detect-parquet-text": _swelling_text,
+    "audit-text": lambda place: _sparse(place / "text.txt"),
+    "audit-jsonl-line": lambda place: _sparse(place / "line.jsonl", 2**30),
+    "audit-parquet-text": _swelling_text,
     "profile": _profile,
     "spec": lambda place: _sparse(place / "spec.json"),
     "key": lambda place: _sparse(place / "k.key"),

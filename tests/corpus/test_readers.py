@@ -191,10 +191,10 @@ def test_files_that_break_off(tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_bytes(b'{"a": 1}\n' * 600)
     found = rows([str(tmp_path)], ReadOptions(longest=500))
     assert contents(found)[-2:] == ["one", "three"]
-    problems = {place.rpartition("/")[2]: why for place, why, file, _ in rejects(found) if file}
+    problems = {place.rpartition("/")[2]: why for place, why, file, *_ in rejects(found) if file}
     assert set(problems) == {"a.jsonl.gz", "b.parquet", "e.csv", "f.csv", "g.jsonl"}
     assert "no column 'text'; there is a, b" in problems["f.csv"]
-    single = {place.rpartition("/")[2]: why for place, why, file, _ in rejects(found) if not file}
+    single = {place.rpartition("/")[2]: why for place, why, file, *_ in rejects(found) if not file}
     assert single["d.csv:3"] == "1 columns in place of 2"
     assert single["d.csv:4"] == "not Unicode text"
 
@@ -221,7 +221,7 @@ def test_long_names_and_many_columns_are_cut(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(",".join(f"c{i}" for i in range(200)) + "\n")
     [reject] = rejects(rows([str(path)]))
-    assert reject.reason.endswith("c18, c19 and 180 more")
+    assert reject.reason.endswith("c18, c19 and 180 more; name another with `field`")
     path.write_text("x" * 100_000 + "\n")
     [reject] = rejects(rows([str(path)]))
     assert len(reject.reason) < 600
@@ -350,3 +350,18 @@ def test_pages_of_a_remote_file_are_measured_where_its_footer_says_so(
     assert contents(rows([f"file://{path}"])) == ["x" * 5_000, "y"]
     monkeypatch.setattr("powermark.corpus.parquet._ROOM", 1_000)
     assert [reject.file for reject in rejects(rows([f"file://{path}"]))] == [True]
+
+
+def test_a_missing_field_is_said_with_those_there_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,body\n1,x\n")
+    pq.write_table(pa.table({"id": [1], "body": ["x"]}), tmp_path / "b.parquet")
+    (tmp_path / "c.jsonl").write_text('{"id": 1, "body": "x"}\n[1]\n{"text": "x"}\n{"id": 1}\n')
+    (tmp_path / "d.jsonl").write_text('{"id": 1, "body": "x"}\n' * 600)
+    reasons = [reject.reason for reject in rejects(rows([str(tmp_path)]))]
+    missing = "no column 'text'; there is id, body; name another with `field`"
+    fields = ["no field 'text'; there is id, body", "no field 'text'; there is none"]
+    assert reasons[:5] == [missing, missing, *fields, "no field 'text'"]
+    assert reasons[-1] == missing
+    named = ReadOptions(field="body", id_field="url")
+    [reject] = rejects(rows([str(tmp_path / "a.csv")], named))
+    assert reject.reason == "no column 'url'; there is id, body; name another with `id_field`"

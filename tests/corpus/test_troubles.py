@@ -56,7 +56,16 @@ def test_a_wrong_column_is_named(trouble: Trouble) -> None:
     pq.write_table(pa.table({"body": trouble.texts}), trouble.folder / "a.parquet")
     code, said = trouble.scan()
     assert code == 2
-    assert "no column 'text'; there is body" in said
+    assert "no column 'text'; there is body; name another with --field." in said
+    assert trouble.scan("--field", "body")[0] == 0
+
+
+def test_a_wrong_field_is_named(trouble: Trouble) -> None:
+    (trouble.folder / "a.jsonl").write_text('{"id": 1, "body": "w1 w2"}\n')
+    code, said = trouble.scan()
+    assert code == 2
+    assert "a.jsonl:1: no field 'text'; there is id, body." in said
+    assert "hint: name the field of the text with --field." in said
 
 
 def test_a_wrong_tokenizer_is_refused(trouble: Trouble, tmp_path: Path) -> None:

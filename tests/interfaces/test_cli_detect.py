@@ -11,6 +11,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from powermark.detection import inspection
+from powermark.errors import FileProblem
+from powermark.interfaces.cli import texts
 from powermark.interfaces.cli.texts import stream_pieces
 from powermark.models import load_tokenizer
 from powermark.watermark.keys import SecretKey, load_key, new_key
@@ -34,7 +37,13 @@ def plain_ids(n: int, seed: int = 1) -> list[int]:
     return np.random.default_rng(seed).integers(0, 600, n).tolist()  # type: ignore[no-any-return]
 
 
-def test_one_text(run: Run, given: tuple[str, ...], marked: list[int], tmp_path: Path) -> None:
+def test_one_text(
+    run: Run,
+    given: tuple[str, ...],
+    marked: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path = tmp_path / "t.txt"
     path.write_text(text_of(marked))
     code, out, err = run("detect", *given, str(path))
@@ -45,6 +54,9 @@ def test_one_text(run: Run, given: tuple[str, ...], marked: list[int], tmp_path:
     assert (found["verdict"], found["source"], found["tokens"]) == ("watermarked", str(path), 120)
     _, out, _ = run("detect", *given, str(path), "--tokens")
     assert f"w{marked[5]}" in out
+    assert "are not shown" not in out
+    monkeypatch.setattr(inspection, "SHOWN", 100)
+    assert "20 more tokens are not shown" in run("detect", *given, str(path), "--tokens")[1]
     page = tmp_path / "r.html"
     assert run("detect", *given, str(path), "--html", str(page))[0] == 0
     assert "watermarked" in page.read_text()
@@ -219,6 +231,14 @@ def test_terminal_escapes_are_shown_and_not_obeyed(
     for line in (out, *run("detect", *given, str(path), str(rows))[1:]):
         assert not {"\x1b", "\x07", "\x9b", "\u202e", "\r"} & set(line)
         assert "\\x1b]0;title\\x07" in line
+    folder = tmp_path / f"folder {escapes}"
+    folder.mkdir()
+    (folder / f"a.{escapes}x").write_text("x")
+    for command in ("detect", "audit"):
+        code, _, err = run(command, *given, str(folder))
+        assert (code, "skipped 1 files of " in err) == (2, True)
+        assert not {"\x1b", "\x07", "\x9b", "\u202e", "\r"} & set(err)
+        assert "(.\\x1b[2j\\x1b]0;title\\x07 \\x9b1a \\u202e\\rx)" in err
     name = f"no {escapes}"
     table = tmp_path / "t.csv"
     table.write_text(f"{name}\nw1\n")
@@ -390,3 +410,75 @@ def test_rows_of_tables_are_texts(
     assert (code, "missing.csv" in err) == (2, True)
     monkeypatch.setitem(sys.modules, "powermark.corpus.readers", None)
     assert "pip install 'powermark[corpus]'" in run("detect", *given, str(table))[2]
+    monkeypatch.undo()
+    assert "there is text, other; name another with --field." in run(*asked, "--field", "b")[2]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits of some bytes."""
+    for name, limit in (("_LONGEST", 1_000), ("_LINE", 8_000), ("_WORD", 250), ("_CHUNK", 100)):
+        monkeypatch.setattr(texts, name, limit)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("command", ["detect", "audit"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.txt", b"w1 " * 334),
+        ("t", b"w1 " * 334),
+        ("t.csv", b"text\n" + b"w1 " * 334 + b"\n"),
+        ("t.csv", "text\n{}\n".format("\u4e2d" * 334).encode()),
+        ("t.jsonl", json.dumps({"text": "w1 " * 334}).encode()),
+        ("t.jsonl", json.dumps({"text": "\u4e2d" * 334}).encode()),
+        ("t.jsonl", json.dumps({"text": [1] * 1_001}).encode()),
+        ("t.jsonl", json.dumps({"text": "w1", "other": "x" * 9_000}).encode()),
+        ("t.jsonl", b'{"text": "' + b"x" * 20_000 + b"\n"),
+    ],
+)
+def test_texts_are_bounded(
+    run: Run, given: tuple[str, ...], tmp_path: Path, command: str, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.txt").write_text(text_of(plain_ids(200)))
+    code, out, err = run(command, *given, str(tmp_path / name), str(tmp_path / "good.txt"))
+    assert code == 2
+    [first, hint] = err.splitlines()[-2:]
+    assert first.startswith("powermark: ")
+    assert "is too long: a text may have at most 1,000 bytes or token ids." in first
+    assert hint.startswith("  hint: split it into shorter texts; `powermark scan` reads longer")
+    assert out.startswith("no watermark found") == (command == "detect")
+
+
+@pytest.mark.usefixtures("small")
+def test_rows_beside_a_long_one_are_read(
+    run: Run, given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.jsonl"
+    good = b'{"text": "w1 w2", "prompt": "w3"}\n'
+    long = json.dumps({"text": "w1", "prompt": "w1 " * 334}).encode()
+    path.write_bytes(good + b"x" * 20_000 + b"\n\xff\n" + good + long + b"\n" + good.strip())
+    code, out, err = run("detect", *given, "--prompt-field", "prompt", str(path), "--json")
+    assert code == 2
+    found = [json.loads(line)["source"] for line in out.splitlines()]
+    assert found == [f"{path}:{number}" for number in (1, 4, 6)]
+    assert [f"{path}:2' is too long" in err, f"{path}:5' is too long" in err] == [True, True]
+    assert f"{path}:3' is not UTF-8 text (byte 0)" in err
+    path.write_text(json.dumps({f"field {i}": i for i in range(200)}))
+    _, _, err = run("detect", *given, str(path))
+    assert "it has 'field 0', 'field 1', " in err
+    assert len(err.splitlines()[0]) < 700
+    stdin(monkeypatch, b"w1 " * 334)
+    code, _, err = run("detect", *given)
+    assert (code, "'-' is too long" in err) == (2, True)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("letter", ["x", " ", "\u4e2d"])
+def test_a_stream_without_blanks_is_bounded(monkeypatch: pytest.MonkeyPatch, letter: str) -> None:
+    stdin(monkeypatch, f"w1 w2 {letter * 300}".encode())
+    pieces = stream_pieces()
+    assert next(pieces) == "w1 w2"
+    with pytest.raises(FileProblem, match="more than 250 characters in one word or blank space"):
+        list(pieces)

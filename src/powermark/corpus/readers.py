@@ -61,7 +61,7 @@ def read(sources: Sequence[Source], options: ReadOptions) -> Iterator[Batch]:
                 with _open(source) as stream:
                     yield from read_parquet(stream, source.url, options)
             except _BROKEN as error:
-                yield _batch([], [], [_broken(source, error)])
+                yield _batch([], [], [_broken(source, error, options)])
 
 
 def _rows(source: Source, options: ReadOptions) -> Iterator[Row | Reject]:
@@ -69,14 +69,18 @@ def _rows(source: Source, options: ReadOptions) -> Iterator[Row | Reject]:
         with _open(source) as stream:
             yield from _ROWS[source.kind](stream, source.url, options)
     except _BROKEN as error:
-        yield _broken(source, error)
+        yield _broken(source, error, options)
 
 
 _BROKEN = (OSError, EOFError, pa.ArrowException, csv.Error)
 
 
-def _broken(source: Source, error: BaseException) -> Reject:
+def _broken(source: Source, error: BaseException, options: ReadOptions) -> Reject:
     reason = shortened((str(error) or type(error).__name__).splitlines()[0])
+    for argument in ("field", "id_field"):
+        if reason.startswith(f"no column {getattr(options, argument)!r};"):
+            reason += f"; name another with `{argument}`"
+            break
     again = is_transient(error)
     return Reject(source.url, f"after {TRIES} tries: {reason}" if again else reason, True, again)
 
@@ -181,10 +185,16 @@ def _json_lines(stream: Any, url: str, options: ReadOptions) -> Iterator[Row | R
         except (ValueError, RecursionError):
             yield Reject(place, "not JSON")
             continue
-        if not isinstance(found, dict) or options.field not in found:
-            if not known and number >= batches.ROWS:
-                raise FileProblem(no_column(options.field, found))
-            yield Reject(place, f"no field {options.field!r}")
+        if not isinstance(found, dict):
+            found = {}
+        if options.field not in found:
+            reason = f"no field {options.field!r}"
+            if not known:
+                missing = no_column(options.field, found)
+                if number >= batches.ROWS:
+                    raise FileProblem(missing)
+                reason = shortened(missing.replace("no column", "no field", 1))
+            yield Reject(place, reason)
             continue
         known = True
         yield Row(place, _named(found.get(options.id_field), place), found[options.field])

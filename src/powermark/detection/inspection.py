@@ -25,7 +25,7 @@ _CALLED = {
     "winmax-c": "text without its worst block",
     "evalue": "evidence at its highest",
 }
-_SHOWN = 20_000  # tokens on a page; more would only slow a browser down
+SHOWN = 20_000  # tokens on a page or in a terminal; more would only slow it down
 
 
 class Piece(NamedTuple):
@@ -80,8 +80,8 @@ class Inspection:
             for name, value in _facts(found)
         )
         notes = "".join(f"<li>{escape(note)}</li>" for note in found.warnings)
-        tokens = "".join(map(_span, shown[:_SHOWN]))
-        more = len(shown) - _SHOWN
+        tokens = "".join(map(_span, shown[:SHOWN]))
+        more = len(shown) - SHOWN
         return _PAGE.substitute(
             verdict=escape(found.verdict),
             statement=escape(statement(found)),

@@ -1,8 +1,8 @@
 """The sums of :class:`powermark.signals.green_mass.GreenMass` over many steps (Numba).
 
 A step has all colourings of its likeliest tokens, times a few nodes for the rest. The kernels make
-these on the fly: for 100,000 steps they would fill hundreds of MB. Where the last tokens have next to
-no mass, as in most steps of chat answers, only the others are coloured.
+these on the fly: for 100,000 steps they would fill hundreds of MB. Where the last tokens have next
+to no mass, as in most steps of chat answers, only the others are coloured.
 """
 
 from __future__ import annotations

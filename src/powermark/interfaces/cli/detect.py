@@ -230,11 +230,15 @@ def _print_tokens(shown: list[Piece]) -> None:
     from rich.console import Console
     from rich.text import Text as Styled
 
+    from powermark.detection.inspection import SHOWN
+
     styles = {"green": "underline green", "red": "red"}
     line = Styled()
-    for piece in shown:
+    for piece in shown[:SHOWN]:
         line.append(visible(piece.text), style=styles.get(piece.state, "dim italic"))
     Console().print(line)
+    if len(shown) > SHOWN:
+        print(f"{len(shown) - SHOWN} more tokens are not shown.")
 
 
 def _stream(detector: Detector, ids: bool, as_json: bool) -> bool:
