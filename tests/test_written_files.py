@@ -1,4 +1,4 @@
-"""Files of commit 16518340 are read and resumed with the same results.
+"""Files written before the packages were regrouped are read and resumed with the same results.
 
 ``tests/golden/written/README.md`` says which command wrote each. Interrupted jobs resume only in
 the version that began them, so the commands run in a process of their own with that version.

@@ -14,13 +14,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from powermark.checks import Array
 from powermark.errors import Infeasible
 from powermark.planning.design import Design
 from powermark.planning.request import Answer, Request
-from powermark.planning.solver import bracket, on_grid
+from powermark.planning.solver import least_enough, on_grid
 from powermark.signals.edits import Edits
 from powermark.signals.signal import MAX_DELTA, SignalModel
 from powermark.statistics.windows import Kind, WindowTest
@@ -190,14 +190,12 @@ class _Search:
         def surplus(delta: float) -> float:
             return self._surplus(test, delta)
 
-        found = bracket(surplus, near)
+        found = least_enough(surplus, near, self.precision)
         if found is None:
             return np.inf
-        low, high = found
-        if low < high:
-            high = float(optimize.brentq(surplus, low, high, xtol=self.precision))
-        steps = (float(np.float32(high + i * self.precision)) for i in range(8))
-        return next((each for each in steps if surplus(each) >= 0.0), found[1])
+        least, surely = found
+        steps = (float(np.float32(least + i * self.precision)) for i in range(8))
+        return next((each for each in steps if surplus(each) >= 0.0), surely)
 
     def _surplus(self, test: WindowTest, delta: float) -> float:
         """Return the logits of the simulated powers above those asked for, the lesser of both."""

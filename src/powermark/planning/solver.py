@@ -421,16 +421,27 @@ def _tune(
         return float(special.logit(np.clip(reached, 1e-300, _BELOW_ONE)) - wanted)
 
     wanted = special.logit(problem.power)
-    around = bracket(surplus, near)
+    found = least_enough(surplus, near, precision)
+    return unreached if found is None else _candidate(problem, k, gamma, found[0])
+
+
+def least_enough(
+    surplus: Callable[[float], float], near: float, precision: float
+) -> tuple[float, float] | None:
+    """Return about the least bias with a surplus, and one near it that surely has one.
+
+    None if even the largest bias has no surplus.
+    """
+    around = _bracket(surplus, near)
     if around is None:
-        return unreached
+        return None
     low, high = around
-    if low < high:  # overdispersion alone may pass a low power
-        high = float(optimize.brentq(surplus, low, high, xtol=precision))
-    return _candidate(problem, k, gamma, high)
+    if low == high:  # the least bias; overdispersion alone may pass a low power
+        return around
+    return float(optimize.brentq(surplus, low, high, xtol=precision)), high
 
 
-def bracket(surplus: Callable[[float], float], near: float) -> tuple[float, float] | None:
+def _bracket(surplus: Callable[[float], float], near: float) -> tuple[float, float] | None:
     """Return biases on both sides of the least that is enough, looking around ``near`` first.
 
     The first stride is the longer the further the surplus, in logits, is from 0.
