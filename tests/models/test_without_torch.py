@@ -157,7 +157,7 @@ def test_an_embedded_tokenizer_is_fetched_once(
 
 
 def test_without_tokenizers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delitem(sys.modules, "powermark.models.tokenizer", raising=False)
+    (tmp_path / "tokenizer.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingExtra, match="reading a tokenizer needs tokenizers, which") as caught:
         load_tokenizer(str(tmp_path))
@@ -167,7 +167,7 @@ def test_without_tokenizers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_a_folder_without_a_file_needs_transformers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("powermark.models.language_model.find_spec", lambda _: None)
+    monkeypatch.setattr("powermark.models.tokenizer.find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"no tokenizer\.json here; .* needs transformers"):
         load_tokenizer(str(tmp_path))
     with pytest.raises(MissingExtra, match="'some/model' has no tokenizer"):

@@ -80,6 +80,23 @@ def test_a_plan_keeps_its_promise_on_simulated_texts(edit_rate: float | None) ->
     assert (again.coverage, again.power_by_length) == (found.coverage, found.power_by_length)
 
 
+def test_the_longest_texts_may_be_those_of_another_strength() -> None:
+    """Texts written under a much stronger mark say nothing of this one; two are the longest."""
+    profile = uneven()
+    strength = profile.strength.copy()
+    strength[np.isin(profile.text, [3, 8])] = 0.5
+    strength[np.isin(profile.text, [22, 23])] = 5.0
+    other = dataclasses.replace(profile, strength=strength)
+    found = plan(alpha=0.05, coverage=0.7, signal=other, steer=True)
+    longest = np.bincount(other.text)[:22].max()
+    assert Schedule.from_dict(found.steering, found.gamma).n_tokens == longest
+    names = ("head", "tail_mass", "tail_square", "text", "ids", "strength")
+    rest = {name: getattr(other, name)[other.text < 22] for name in names}
+    without = plan(alpha=0.05, coverage=0.7, signal=dataclasses.replace(other, **rest), steer=True)
+    assert found.coverage == pytest.approx(without.coverage, abs=1e-3)
+    assert found.kl == pytest.approx(without.kl, rel=0.01)
+
+
 def test_tokens_that_a_copy_loses_are_in_the_coverage() -> None:
     profile = copied(0.1)
     found = plan(alpha=0.2, coverage=0.6, signal=profile, steer=True)

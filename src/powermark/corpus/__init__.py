@@ -1,4 +1,4 @@
-"""Scan a corpus for marks: one row a document and mark, on one machine or a Ray cluster.
+"""Scan a corpus for marks: one row per document and mark, on one machine or a Ray cluster.
 
 A scan reads files in portions, portions in batches of documents, and writes a partition of rows
 after every 64 batches. A scan that was interrupted resumes after the last batch it saved.

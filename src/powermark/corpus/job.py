@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from powermark.detection.detection import unplanned_test
 from powermark.detection.detector import Detector, Kind
 from powermark.errors import InvalidInput
-from powermark.models.language_model import load_tokenizer
+from powermark.models import load_tokenizer
 from powermark.watermark.spec import WatermarkSpec
 from powermark.watermark.watermark import load_keys_for
 

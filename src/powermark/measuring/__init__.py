@@ -2,7 +2,7 @@
 
 record_profile.py         record_profile(): a profile of a model
 record_served_profile.py  profile_endpoint(): a profile of the model behind a server
-promise.py                promise_of() a spec; is it for this model, and for texts like these?
+promise.py                promise_of(): what a spec promises; does it fit model and texts?
 verify.py                 verify(): promise against measurement on a model's texts
 verify_served.py          verify_answers(): the same on a server's texts
 verification.py           Check, Verification: the result as a table, JSON or a page

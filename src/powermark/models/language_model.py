@@ -266,46 +266,6 @@ def load_model(name: str = DEFAULT_MODEL) -> LanguageModel:
     )
 
 
-def load_tokenizer(name: str = DEFAULT_MODEL) -> Any:
-    """Return a tokenizer by a model's name or folder, or by its ``tokenizer.json``.
-
-    Only a model of a hub, or a folder without ``tokenizer.json``, needs transformers. Nothing needs
-    torch.
-    """
-    try:
-        from powermark.models.tokenizer import FileTokenizer
-
-        file = _tokenizer_file(name)
-    except ImportError as error:
-        raise MissingExtra(
-            f"reading a tokenizer needs {error.name}, which is not installed.",
-            hint="pip install 'powermark[detect]'",
-        ) from None
-    if file is not None:
-        return FileTokenizer(file)
-    if find_spec("transformers") is None:
-        raise MissingExtra(
-            f"{name!r} has no tokenizer.json here; loading it in another way needs transformers, "
-            "which is not installed.",
-            hint="give a tokenizer.json or a folder that has one, or pip install "
-            "'powermark[transformers]'",
-        )
-    from transformers import AutoTokenizer
-
-    return load_part(AutoTokenizer, name, name)
-
-
-def _tokenizer_file(name: str) -> Path | None:
-    """Return the ``tokenizer.json`` of an embedded model, a folder or a file, if there is one."""
-    if name in CATALOG:
-        from powermark.models.store import tokenizer_folder
-
-        return tokenizer_folder(name) / "tokenizer.json"
-    path = Path(name)
-    found = path if path.suffix == ".json" else path / "tokenizer.json"
-    return found if found.is_file() else None
-
-
 def _place(name: str) -> str:
     """Return the folder of an embedded model, or the name itself."""
     try:

@@ -1,19 +1,21 @@
-"""A tokenizer from its file alone, without importing torch or transformers."""
+"""Tokenizers by name, folder or file; from their file alone, without torch or transformers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
-from powermark.errors import FileProblem
+from powermark.errors import FileProblem, MissingExtra
+from powermark.models.catalog import CATALOG, DEFAULT_MODEL
 
 Ids = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -25,6 +27,8 @@ class FileTokenizer:
     """
 
     def __init__(self, path: Path) -> None:
+        from tokenizers import Tokenizer
+
         try:
             self._inner = Tokenizer.from_file(str(path))
         except Exception as error:  # the reader raises plain Exception
@@ -71,6 +75,45 @@ class FileTokenizer:
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text of ids."""
         return str(self._inner.decode(list(ids), skip_special_tokens=skip_special_tokens))
+
+
+def load_tokenizer(name: str = DEFAULT_MODEL) -> Any:
+    """Return a tokenizer by a model's name or folder, or by its ``tokenizer.json``.
+
+    Only a model of a hub, or a folder without ``tokenizer.json``, needs transformers. Nothing needs
+    torch.
+    """
+    try:
+        if (file := _file(name)) is not None:
+            return FileTokenizer(file)
+    except ImportError as error:
+        raise MissingExtra(
+            f"reading a tokenizer needs {error.name}, which is not installed.",
+            hint="pip install 'powermark[detect]'",
+        ) from None
+    if find_spec("transformers") is None:
+        raise MissingExtra(
+            f"{name!r} has no tokenizer.json here; loading it in another way needs transformers, "
+            "which is not installed.",
+            hint="give a tokenizer.json or a folder that has one, or pip install "
+            "'powermark[transformers]'",
+        )
+    from transformers import AutoTokenizer
+
+    from powermark.models.language_model import load_part
+
+    return load_part(AutoTokenizer, name, name)
+
+
+def _file(name: str) -> Path | None:
+    """Return the ``tokenizer.json`` of an embedded model, a folder or a file, if there is one."""
+    if name in CATALOG:
+        from powermark.models.store import tokenizer_folder
+
+        return tokenizer_folder(name) / "tokenizer.json"
+    path = Path(name)
+    found = path if path.suffix == ".json" else path / "tokenizer.json"
+    return found if found.is_file() else None
 
 
 def _chat_template(folder: Path) -> str | None:

@@ -77,11 +77,12 @@ class Answers:
         shares: Array,
         edits: Edits,
     ) -> None:
-        self.horizon = int(ends.max())
-        self.tilt = Tilt.of(signal, gamma, self.horizon)
+        self.tilt = Tilt.of(signal, gamma, int(ends.max()))
         self.edits, self._shares = edits, shares
         texts = self.tilt.weights.size
-        self._ends = np.broadcast_to(ends, (texts, ends.shape[1]))
+        ends = np.broadcast_to(ends, (texts, ends.shape[1]))
+        self.horizon = int(ends[self.tilt.weights > 0.0].max())
+        self._ends = np.minimum(ends, self.horizon)  # longer texts, of other strengths, weigh 0
         counts = critical_count(np.arange(1, self.horizon + 1), gamma, alpha).astype(int)
         lost = self.tilt.lost(np.arange(1, self.horizon + 1))
         gone = np.take_along_axis(lost, self._ends - 1, axis=1)

@@ -12,7 +12,7 @@
     terminal.py    errors, control characters and progress on stderr
 
 Exit codes: 0 success, 2 invalid or infeasible input, 1 a broken promise or any other failure, 3 too
-few texts for ``verify`` to say.
+few texts for ``verify`` to decide.
 """
 
 from __future__ import annotations

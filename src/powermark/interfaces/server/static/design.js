@@ -122,7 +122,7 @@ export function designView(loaded, query, remember) {
       h("p", { class: "lead" }, "Say what you know. powermark finds the green share and the bias that cost the least."),
       h("form", { onsubmit: (event) => event.preventDefault() },
         field("Find", find), dials,
-        h("details", { open: recorded() || fields.context_width !== "2" }, h("summary", {}, "Model and context"),
+        h("details", { open: recorded() || fields.context_width !== START.context_width }, h("summary", {}, "Model and context"),
           field("Model", profile, "A profile makes a plan true for your model; a reference stands in until you have one."), sharpen,
           field("Context width", width, "Tokens before one that choose its green list.")))),
     h("section", { class: "answer", "aria-label": "The plan" }, live, result, charts));
