@@ -135,6 +135,8 @@ def test_a_fixed_share_survives_besides() -> None:
     assert Edits(survival=0.5).thinned(0.8, 100).surviving_share(100) == pytest.approx(0.4)
     assert Edits(removal=0.2).thinned(0.5, 100).surviving_share(100) == pytest.approx(0.39)
     rate = Edits(edit_rate=0.1, context_width=1)
+    lost = rate.thinned(0.0, 9)  # a copy loses all
+    assert lost.surviving_share(9) == pytest.approx(0.0, abs=1e-12)
     assert rate.thinned(0.9, 9).surviving_share(9) == pytest.approx(0.9 * 0.81)
     assert rate.thinned(1.0, 9) is rate
     assert Edits(removal=0.99).thinned(0.5, 100).surviving_share(100) == 0.0

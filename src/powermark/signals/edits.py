@@ -32,6 +32,7 @@ from powermark.theory.power import beta_binomial_power, binomial_tail, most_infl
 # more fragile (docs/decisions.md, `powermark audit`).
 CONTEXT_WIDTH = 2
 _SHORT = 100  # tokens; for longer texts two moments are as good (docs/decisions.md) and quicker
+_LEAST = 1e-12  # share of positions that survive where a copy loses all of them
 _RATES = {"edit_rate": "low", "survival": "high", "removal": "low"}  # and the closed end of (0, 1)
 
 
@@ -72,9 +73,9 @@ class Edits:
             return self
         if self.edit_rate is not None:
             left = (1.0 - self.edit_rate) * kept ** (1.0 / (self.context_width + 1))
-            return Edits(edit_rate=1.0 - left, context_width=self.context_width)
+            return Edits(edit_rate=1.0 - max(left, _LEAST), context_width=self.context_width)
         share = kept * self.surviving_share(n_tokens)
-        return Edits(survival=max(share, 1e-12), context_width=self.context_width)
+        return Edits(survival=max(share, _LEAST), context_width=self.context_width)
 
     def surviving_share(self, n_tokens: int) -> float:
         """Expected share of the n scored positions that still carry signal."""
