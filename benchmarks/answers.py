@@ -54,7 +54,6 @@ PROMISES: dict[str, dict[str, Any]] = {
     "alpha .001, edit rate .05": {"alpha": 1e-3, "edit_rate": 0.05},
 }
 LOWER = (0.9, 0.8, 0.7, 0.6, 0.5)  # coverages, of which the first that a mark can reach is taken
-BATCH = 20  # prompts, each answered under every plan
 CLOSE = {"coverage": 0.03, "kl": 0.05, "green": 0.01}  # kl: relative
 
 
@@ -95,18 +94,19 @@ def write(
     prompts: Sequence[Prompt],
     sampling: Sampling,
     file: Path,
+    batch: int,
 ) -> list[list[Record]]:
     """Return the answers of each case, and last those without a mark."""
     kinds, columns = len(cases) + 1, ("text", "token_ids", "kl")
     digests = ",".join(case.spec.digest[:8] for case in cases)
-    line = f"answers|{digests}|prompts:{digest_of_prompts(prompts)}|batch:{BATCH}"
-    with Records(file, line, kinds * BATCH, kinds * len(prompts)) as records:
+    line = f"answers|{digests}|prompts:{digest_of_prompts(prompts)}|batch:{batch}"
+    with Records(file, line, kinds * batch, kinds * len(prompts)) as records:
         done = records.done // kinds
-        for first in range(done, len(prompts), BATCH):
-            part = prompts[first : first + BATCH]
+        for first in range(done, len(prompts), batch):
+            part = prompts[first : first + batch]
             groups: list[tuple[int, Any]] = []
             for case in cases:
-                key, heat = key_of(first // BATCH), sampling.temperature
+                key, heat = key_of(first // batch), sampling.temperature
                 mark = WatermarkConfig(case.spec, key, model.tokenizer, temperature=heat)
                 groups.append((len(part), mark.construct_processor(model.vocab_size)))
             config = RowGroups([*groups, (len(part), None)], temperature=heat)
@@ -118,8 +118,8 @@ def write(
             print(f"{first + len(part)} of {len(prompts)} prompts", file=sys.stderr, flush=True)
         rows = records.rows()
     found: list[list[Record]] = [[] for _ in range(kinds)]
-    for first in range(0, len(prompts), BATCH):
-        size = len(prompts[first : first + BATCH])
+    for first in range(0, len(prompts), batch):
+        size = len(prompts[first : first + batch])
         block = rows[kinds * first : kinds * (first + size)]
         for kind in range(kinds):
             found[kind] += block[kind * size : (kind + 1) * size]
@@ -129,12 +129,12 @@ def write(
 class Judge:
     """Finds answers under the key of their batch."""
 
-    def __init__(self, case: Case, tokenizer: Any) -> None:
-        self._case, self._tokenizer = case, tokenizer
+    def __init__(self, case: Case, tokenizer: Any, batch: int) -> None:
+        self._case, self._tokenizer, self._batch = case, tokenizer, batch
 
     def scores(self, texts: Sequence[Any], first: int, skip: int) -> Scores:
         """Return the colours of the ids of a batch."""
-        scheme = Watermark(self._case.spec, key_of(first // BATCH)).scheme
+        scheme = Watermark(self._case.spec, key_of(first // self._batch)).scheme
         return score(scheme, texts, skip=skip, special_ids=self._tokenizer.all_special_ids)
 
     def found(self, scores: Scores) -> Mask:
@@ -153,8 +153,8 @@ class Judge:
         found: dict[str, list[Any]] = {name: [] for name in names}
         colours: list[Any] = []
         kls: list[Any] = []
-        for first in range(0, len(answers), BATCH):
-            part, other = answers[first : first + BATCH], plain[first : first + BATCH]
+        for first in range(0, len(answers), self._batch):
+            part, other = (rows[first : first + self._batch] for rows in (answers, plain))
             copies, unmarked = (
                 [token_ids_of(self._tokenizer, row["text"].strip()) for row in rows]
                 for rows in (part, other)
@@ -218,6 +218,7 @@ def main() -> int:
     parser.add_argument("--prompts", type=Path, required=True)
     parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--texts", type=int, default=300)
+    parser.add_argument("--batch", type=int, default=20, help="prompts at a time, under all plans")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     profile = load_profile(given.profile)
@@ -228,11 +229,13 @@ def main() -> int:
     prompts, _ = in_style(chosen, chats=model.chats, profile=about)
     sampling = Sampling(n_tokens=int(about["n_tokens"]), **settings_of(about))
     given.output.mkdir(parents=True, exist_ok=True)
-    *answers, plain = write(model, cases, prompts, sampling, given.output / "answers.jsonl")
+    *answers, plain = write(
+        model, cases, prompts, sampling, given.output / "answers.jsonl", given.batch
+    )
     heading = ["plan", "gamma", "coverage", "after edits", "by ids", "green rate", "KL", "size", ""]
     rows, missed = [heading], list[str]()
     for case, texts in zip(cases, answers, strict=True):
-        row, gone = row_of(case, Judge(case, model.tokenizer).measured(texts, plain))
+        row, gone = row_of(case, Judge(case, model.tokenizer, given.batch).measured(texts, plain))
         rows.append(row)
         missed += gone
     lengths = np.percentile([len(row["token_ids"]) for row in plain], [5, 25, 50, 75, 95])

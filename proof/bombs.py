@@ -42,7 +42,7 @@ def tried(*, folder: str, what: str) -> dict[str, Any]:
     command = shop.command(*_command(shop, place, file, what), before=_REPORT)
     code, peak, said = _watched(shop, command, place / "log")
     file.unlink()
-    words = last_words(said)
+    words = last_words(said).replace(f"{place}/", "")
     good = code == 2 and words.startswith("powermark: ") and 0 < peak <= MOST
     written = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
     found = outcome(1, int(not good or written > 16 * _MEGABYTE), said, f"{peak} MB; {words}")

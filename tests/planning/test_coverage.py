@@ -4,6 +4,7 @@ import dataclasses
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +141,10 @@ def test_lengths() -> None:
         Lengths.of([])
     with pytest.raises(InvalidInput, match="scored_share must be in"):
         Lengths.of_generated([10], 0.0)
+    asked: dict[str, Any] = {"alpha": 0.05, "coverage": 0.8}
+    assert plan(**asked, lengths=[50, 90, 90]) == plan(**asked, lengths=Lengths.of([50, 90, 90]))
+    with pytest.raises(InvalidInput, match=r"lengths must be a number; got '50\.\.90'"):
+        plan(**asked | {"lengths": "50..90"})
 
 
 def test_what_a_coverage_cannot_take() -> None:

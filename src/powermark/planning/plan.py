@@ -224,7 +224,7 @@ def plan(
     delta_cap: float | None = None,
     kl_cap: float | None = None,
     coverage: float | None = None,
-    lengths: Lengths | None = None,
+    lengths: Lengths | Sequence[int] | None = None,
 ) -> Plan:
     """Solve for the one of ``n_tokens, alpha, power, kl`` that is left out, with the best design.
 
@@ -275,8 +275,9 @@ def plan(
     coverage
         Share of all answers to find, each at its own length; after edits too, if there are any.
     lengths
-        How long answers are, :class:`~powermark.Lengths`; with a profile, those of its texts if
-        left out. A plan for one length then says its coverage.
+        How long answers are: :class:`~powermark.Lengths`, or the scored tokens of some answers;
+        with a profile, those of its texts if left out. A plan for one length then says its
+        coverage.
 
     Examples
     --------

@@ -114,6 +114,7 @@ class Request:
         checkpoints: Sequence[int] = (),
         delta_cap: float | None = None,
         kl_cap: float | None = None,
+        lengths: Lengths | Sequence[int] | None = None,
         **given: Any,
     ) -> Self:
         """Return a request from the keywords of ``plan``, shorthands included."""
@@ -128,11 +129,14 @@ class Request:
             raise InvalidInput(f"`checkpoints`, `delta_cap` and `kl_cap` {wrong}.")
         if steer is True:
             steer = Steering(**caps)
+        if lengths is not None and not isinstance(lengths, Lengths):
+            lengths = Lengths.of(lengths)
         return cls(
             **given,
             signal=signal or PlugIn(),
             edits=Edits(**flat) if edits is None else edits,
             steer=steer or None,
+            lengths=lengths,
         )
 
     def __post_init__(self) -> None:
