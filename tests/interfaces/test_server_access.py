@@ -96,6 +96,7 @@ def test_tokens_are_kept_in_files(run: Run, tmp_path: Path) -> None:
     assert known.client(token.strip() + "x") is None
     assert known.client("\ud800") is None
     assert "a token needs a name" in run("token", str(path), "a b")[2]
+    assert "a name of ASCII letters" in run("token", str(path), "Ána")[2]
     assert "a token needs a name" in run("token", str(path), "bob", "--scope", "all")[2]
     assert "cannot write" in run("token", str(tmp_path), "bob")[2]
     key = new_key(tmp_path / "k.key")

@@ -62,6 +62,14 @@ def test_errors_of_the_window_detector_get_its_names() -> None:
     assert found.standard_errors == {"kl": 0.1, "power": 0.3, "attacked_power": 0.4}
 
 
+@pytest.mark.parametrize("name", ["window_size", "window_power", "window_attacked_power"])
+def test_a_number_of_the_window_detector_may_be_alone(name: str) -> None:
+    raw, _ = read("count")
+    found = Plan.from_dict(raw | {name: 0.04})
+    assert getattr(found, name.removeprefix("window_")) == 0.04
+    assert "power" in str(found)
+
+
 def test_later_fields_may_be_missing_and_others_not() -> None:
     raw, _ = read("count")
     assert Plan.from_dict({k: v for k, v in raw.items() if k != "spread"}).spread is None

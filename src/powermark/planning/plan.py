@@ -47,6 +47,7 @@ _SHORT = {
     "coverage": "coverage",
 }
 _BOUNDS = {"gamma_star", "gamma_zero", "gamma_l", "gamma_h"}  # not in all plans of 0.1
+_OF_WINDOWS = ("window_size", "window_power", "window_attacked_power")
 _OF_COVERAGE = ("coverage", "attacked_coverage", "lengths", "power_by_length")
 _OPTIONAL = ("draws", "bet", "least_tokens", *_OF_COVERAGE)  # left out of JSON where None
 
@@ -110,7 +111,7 @@ class Plan(Design):
         """
         check_fields(found, FIELDS, "design.")
         known = {name: found[name] for name in FIELDS if name in found}
-        if "window_power" in known:  # until 0.1 the names without "window_" were the count's
+        if known.keys() & {*_OF_WINDOWS}:  # until 0.1 the names without "window_" were the count's
             known = _of_windows(known)
         if missing := [name for name in _REQUIRED if name not in known]:
             raise InvalidInput(
@@ -192,7 +193,7 @@ class Plan(Design):
 
 def _of_windows(found: dict[str, Any]) -> dict[str, Any]:
     """Return a plan for windows of 0.1 with the detector's numbers under the plain names."""
-    names = ("size", "power", "attacked_power")
+    names = [name.removeprefix("window_") for name in _OF_WINDOWS]
     errors = dict(found.get("standard_errors") or {})
     errors |= {name: errors.pop(f"window_{name}") for name in names if f"window_{name}" in errors}
     renamed = {name: found[f"window_{name}"] for name in names if f"window_{name}" in found}
@@ -476,7 +477,7 @@ def _tokens(design: Design, power: float) -> int | None:
 FIELDS: dict[str, Check] = {
     **designs.FIELDS,
     **dict.fromkeys(("gamma_star", "gamma_zero", "gamma_l", "gamma_h"), fields.share),
-    **dict.fromkeys(("window_size", "window_power", "window_attacked_power"), fields.share),
+    **dict.fromkeys(_OF_WINDOWS, fields.share),
     **dict.fromkeys(("draws", "least_tokens"), fields.or_none(fields.count)),
     "method": fields.one_of(*get_args(Method)),
     "solved_for": fields.text,

@@ -96,10 +96,10 @@ class Tokens:
 
 def new_token(path: Path, name: str, scope: str) -> str:
     """Add a token to a file that only its owner can read; return it, as it cannot be read again."""
-    if not name.isidentifier() or scope not in get_args(Scope):
+    if not (name.isascii() and name.isidentifier()) or scope not in get_args(Scope):
         raise InvalidInput(
-            f"a token needs a name of letters and digits and a scope of {get_args(Scope)}; got "
-            f"{name!r} and {scope!r}."
+            f"a token needs a name of ASCII letters and digits and a scope of {get_args(Scope)}; "
+            f"got {name!r} and {scope!r}."
         )
     if holds_key(path):
         raise FileProblem(f"{str(path)!r} holds a key.", hint="choose another name.")
