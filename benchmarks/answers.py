@@ -163,11 +163,8 @@ class Judge:
             sampled = self.scores([row["token_ids"] for row in part], first, skipped)
             colours += [seen.colours(i) for i in range(seen.texts)]
             counted = [sampled.positions(i) for i in range(sampled.texts)]
-            steered = self._case.spec.steering is not None
-            kls += [
-                np.asarray(row["kl"])[at] if steered else row["kl"]
-                for row, at in zip(part, counted, strict=True)
-            ]
+            rows = zip(part, counted, strict=True)
+            kls += [np.asarray(row["kl"])[at] for row, at in rows]
             found["coverage"].append(self.found(seen))
             found["by ids"].append(self.found(sampled))
             found["size"].append(self.found(self.scores(unmarked, first, 1)))

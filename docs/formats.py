@@ -8,7 +8,7 @@ DESIGN = {
     "n_tokens": "tokens that the detector scores",
     "alpha": "level: bound on the false-positive rate",
     "gamma_prime": "green rate under the mark",
-    "kl": "KL(watermarked \\|\\| original), nats per token",
+    "kl": "KL(watermarked \\|\\| original), nats per token that counts",
     "critical_count": "green tokens from which on the test rejects; of windows the count's",
     "size": "probability that the test rejects unmarked text",
     "power": "probability that the test rejects marked text",

@@ -110,11 +110,12 @@ def kl_until(
     n_tokens: int | None,
     level: float = LEVEL,
 ) -> Estimate:
-    """KL spent until the n-th token that counts, per token that counts; short texts are left out.
+    """Mean KL of the tokens that count; a plan promises no other.
 
-    This is the KL of a steered plan: its bias rises towards the end of a block, so a mean over all
-    tokens would include the beginning of the next block. Without ``n_tokens``, for answers of any
-    length, it is the mean over all tokens that count. ``scores`` are those of the sampled ids.
+    With ``n_tokens`` it is the KL spent until the n-th token that counts, per token that counts;
+    short texts are left out. This is the KL of a steered plan for one length: its bias rises
+    towards the end of a block, so a mean over all tokens would include the beginning of the next
+    block. ``scores`` are those of the sampled ids.
     """
     places = [scores.positions(i) for i in range(scores.texts)]
     if n_tokens is None:

@@ -13,7 +13,7 @@ from powermark.tables import table
 
 _CALLED = {
     "gamma_prime": "green rate",
-    "kl": "KL, nats per token",
+    "kl": "KL, nats per token that counts",
     "power": "power",
     "size": "size (false positives)",
     "attacked_power": "power after edits",

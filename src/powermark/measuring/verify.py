@@ -117,10 +117,8 @@ def verify(
         readers.append(_Reader(mark, promise, tokenizer, level, special_ids))
     seen = [reader.measured(edits, marked, unmarked, seed) for reader in readers]
     by_ids, measured = seen[0], seen[0 if for_ids else -1]
-    if recorded and spec.steering is None:
-        measured["kl"] = mean_per_token([record["kl"] for record in marked], level)
-    elif recorded:
-        most = None if covers(promise) else n
+    if recorded:
+        most = None if covers(promise) or spec.steering is None else n
         measured["kl"] = kl_until(readers[0].scores(marked), marked, most, level)
     chosen = readers[0 if for_ids else -1]
     scores = chosen.scores(marked)
