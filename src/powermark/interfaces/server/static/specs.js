@@ -2,7 +2,7 @@
 
 import { h, number, percent } from "./dom.js";
 
-const CALLED = { gamma_prime: "green rate", kl: "KL, nats per token", power: "power", size: "size (false positives)", attacked_power: "power after edits",
+const CALLED = { gamma_prime: "green rate", kl: "KL, nats per token that counts", power: "power", size: "size (false positives)", attacked_power: "power after edits",
   coverage: "coverage: share of answers found", attacked_coverage: "coverage after edits" };
 const VERDICTS = new Map([[true, "kept"], [false, "broken"], [null, "unknown"]]);
 
